@@ -116,6 +116,7 @@ CONDITIONS: Final[Mapping[str, str]] = MappingProxyType(
         "TYPE_CHANGE_UNKNOWN": "A column changed its type in a way that this release does not know.",
         "UNAVAILABLE": "A service or store could not be reached, or answered too late.",
         "UNSUPPORTED": "Valid, but this release of Halocline does not do it.",
+        "VACUUM_LITE_IMPOSSIBLE": "The log no longer tells which files were removed since the last vacuum.",
         "VERSION_NOT_FOUND": "The table has no such version, or its log no longer holds it.",
         "VERSION_UNKNOWN": "A version is missing, zero or cannot be read, so nothing can be said about it.",
         "WOULD_BREAK_USERS": "Somebody who uses the table could not do so any more.",

@@ -121,6 +121,7 @@ WRITES: Mapping[str, Call] = {
     "overwrite": lambda g: g.table.overwrite(g.df),
     "plan_drop": lambda g: g.table.plan_drop("deletionVectors"),
     "rename_column": lambda g: g.table.rename_column("t", "u"),
+    "replace_columns": lambda g: g.table.replace_columns([field("id", "long"), field("t", "string")]),
     "replace": lambda g: Table.replace(g.path, "id BIGINT", g.spark),
     "restore": lambda g: g.table.restore(0),
     "set_comment": lambda g: g.table.set_comment("about orders"),
@@ -132,6 +133,7 @@ WRITES: Mapping[str, Call] = {
     "upgrade": lambda g: g.table.upgrade("deletionVectors"),
     "upgrade_table_protocol": lambda g: g.table.upgrade_table_protocol(1, 4),
     "vacuum": lambda g: g.table.vacuum(0, dry_run=False, enforce_retention=False),
+    "vacuum (lite)": lambda g: g.table.vacuum(0, dry_run=False, enforce_retention=False, lite=True),
     "vacuum (looking only)": lambda g: g.table.vacuum(),
     "widen_column": lambda g: g.table.widen_column("id", "decimal(38,0)"),
 }

@@ -76,6 +76,11 @@ _DETAIL: Final[Mapping[str, str]] = {
 _RETENTION_CHECK: Final = "spark.databricks.delta.retentionDurationCheck.enabled"
 
 
+def checks_retention(spark: SparkSession) -> bool:
+    """Whether a session has vacuums keep files as long as tables promise, by the setting of delta-spark."""
+    return str(spark.conf.get(_RETENTION_CHECK, "true")).lower() != "false"
+
+
 @checks_arguments
 @dataclass(frozen=True)
 class DeltaTable:
@@ -195,8 +200,7 @@ class DeltaTable:
 
     def vacuum(self, retentionHours: float | None = None) -> DataFrame:
         """Deletes files that nobody needs any more, for real, as delta-spark does; the table's path comes back."""
-        checked = str(self.table.spark.conf.get(_RETENTION_CHECK, "true")).lower() != "false"
-        self.table.vacuum(retentionHours, dry_run=False, enforce_retention=checked)
+        self.table.vacuum(retentionHours, dry_run=False, enforce_retention=checks_retention(self.table.spark))
         return self.table.spark.createDataFrame([(self.table.url,)], "path STRING")
 
     def restoreToVersion(self, version: int) -> DataFrame:

@@ -72,8 +72,11 @@ def _alteration(target: StatementTarget, table: DeltaLakeTable) -> Callable[[], 
         by_name = reader.accept("CHANGE") or not reader.accept("ALTER")
         reader.accept("COLUMN")
         return _column_alteration(reader, table, by_name)
-    if reader.starts("REPLACE", "COLUMNS"):
-        reader.refuse("columns are added, dropped, moved and widened one by one, each by a statement of its own")
+    if reader.accept("REPLACE", "COLUMNS"):
+        declared = reader.parenthesised(lambda: take_column(reader))
+        if any(each != SqlColumn(each.name, each.type, comment=each.comment) for each in declared):
+            reader.refuse("columns are declared anew by name, type and comment alone")
+        return partial(table.replace_columns, [each.field for each in declared])
     reader.refuse("this is not understood")
 
 

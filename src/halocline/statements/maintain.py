@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql.types import StructType
 
+from halocline.delta.tables import checks_retention
 from halocline.errors import InputError
 from halocline.spark.scan.folders import folder_name
 from halocline.spark.types.file_layout import FileLayout
@@ -23,14 +24,11 @@ if TYPE_CHECKING:
 
 
 def optimize(target: StatementTarget) -> DataFrame | None:
-    """`OPTIMIZE table [WHERE condition] [ZORDER BY (columns)]`."""
+    """`OPTIMIZE table [FULL] [WHERE condition] [ZORDER BY (columns)]`."""
     reader = target.reader
     reader.expect("OPTIMIZE")
     table = target.own_table()
-    if reader.word() == "FULL":
-        reader.refuse(
-            "FULL is for tables with clustering columns, whose rows are compacted here, and not clustered anew"
-        )
+    full = reader.accept("FULL")
     builder = target.delta(table).table.optimize()
     if reader.accept("WHERE"):
         builder = builder.where(reader.until("ZORDER"))
@@ -39,8 +37,10 @@ def optimize(target: StatementTarget) -> DataFrame | None:
         bracketed = reader.word() == "("
         names = reader.parenthesised(reader.name) if bracketed else reader.listed(reader.name)
         columns = [".".join(each) for each in names]
+    if full and columns:
+        reader.refuse("FULL clusters rows by the table's own columns, and ZORDER BY sorts them by others")
     reader.end()
-    done = builder.execute_z_order_by(*columns) if columns else builder.execute_compaction()
+    done = builder.execute_z_order_by(*columns) if columns else builder.execute_compaction(full=full)
     figures = {name: done.metrics.get(name, 0) for name in ("numAddedFiles", "numRemovedFiles")}
     return target.told(path=table.url, version=done.version, **figures)
 
@@ -72,13 +72,13 @@ def generate(target: StatementTarget) -> DataFrame | None:
 
 
 def vacuum(target: StatementTarget) -> DataFrame | None:
-    """`VACUUM table [FULL] [RETAIN number HOURS] [DRY RUN]`."""
+    """`VACUUM table [LITE | FULL] [RETAIN number HOURS] [DRY RUN]`."""
     reader = target.reader
     reader.expect("VACUUM")
     table = target.own_table()
-    if reader.word() == "LITE":
-        reader.refuse("LITE goes by the log, which does not tell of files that failed writes left: use FULL")
-    reader.accept("FULL")
+    lite = reader.accept("LITE")
+    if not lite:
+        reader.accept("FULL")
     hours = None
     if reader.accept("RETAIN"):
         hours = reader.whole_number()
@@ -86,11 +86,9 @@ def vacuum(target: StatementTarget) -> DataFrame | None:
             reader.expect("HOUR")
     dry = reader.accept("DRY", "RUN")
     reader.end()
-    found = target.delta(table)
+    looked = target.delta(table).table.vacuum(hours, dry, enforce_retention=checks_retention(target.spark), lite=lite)
     if not dry:
-        return found.vacuum(hours)
-    checked = str(target.spark.conf.get("spark.databricks.delta.retentionDurationCheck.enabled", "true")).lower()
-    looked = found.table.vacuum(hours, dry_run=True, enforce_retention=checked != "false")
+        return target.listed(["path"], [[table.url]])
     return target.listed(["path"], [[f"{table.url}/{each.path}"] for each in looked.files])
 
 

@@ -156,6 +156,38 @@ def test_rows_are_inserted_by_position_by_name_and_in_place_of_others(lake):
             lake.sql(text)
 
 
+def test_a_table_is_clustered_in_full_where_it_has_clustering_columns(lake):
+    with pytest.raises(InputError, match="optimized that way"):
+        lake.sql("OPTIMIZE t FULL")
+    lake.sql("CREATE TABLE c CLUSTER BY (id) AS SELECT * FROM t; OPTIMIZE c; ALTER TABLE c CLUSTER BY (part)")
+    before = lake.table("c").snapshot().version
+    lake.sql("OPTIMIZE c")
+    assert lake.table("c").snapshot().version == before, "what was clustered by another column stays as it is"
+    lake.sql("OPTIMIZE c FULL")
+    assert lake.table("c").snapshot().version == before + 1
+    assert rows(lake, "SELECT id FROM c") == [(1,), (2,), (3,), (4,)]
+
+
+def test_columns_are_declared_anew(lake):
+    lake.sql(
+        "ALTER TABLE t REPLACE COLUMNS (note DATE COMMENT 'new', part BIGINT, ID BIGINT COMMENT 'key', name STRING)"
+    )
+    told = [("note", "date", "new"), ("part", "bigint", None), ("id", "bigint", "key"), ("name", "string", None)]
+    assert [tuple(row) for row in lake.sql("DESCRIBE t").collect()] == told
+    assert rows(lake, "SELECT id, name, note FROM t WHERE id = 1") == [(1, "n1", None)]
+    assert lake.table("t").history(1)[0].operation == "REPLACE COLUMNS"
+    with pytest.raises(SchemaError, match="column mapping"):
+        lake.sql("ALTER TABLE t REPLACE COLUMNS (id BIGINT, name STRING)")
+
+
+def test_text_of_limited_length_comes_in_as_a_new_column(lake):
+    lake.sql("ALTER TABLE t ADD COLUMNS (v VARCHAR(2), c CHAR(3) FIRST)")
+    lake.sql("INSERT INTO t (id, v, c) VALUES (9, 'ab', 'x')")
+    assert rows(lake, "SELECT c, v FROM t WHERE id = 9") == [("x  ", "ab")]
+    with pytest.raises(HaloclineError, match="v"):
+        lake.sql("INSERT INTO t (id, v) VALUES (10, 'abc')")
+
+
 def test_a_partition_that_is_named_is_the_one_that_is_replaced(lake):
     lake.sql("CREATE TABLE p PARTITIONED BY (part) AS SELECT * FROM t")
     lake.sql("INSERT OVERWRITE p PARTITION (part = 1) SELECT 100, 'new'")
@@ -169,6 +201,8 @@ def test_upkeep_and_what_a_table_tells_of_itself(lake):
     assert (path, version, added) == (lake.entry("t").url, 1, 1)
     assert rows(lake, "VACUUM t RETAIN 200 HOURS DRY RUN") == []
     assert rows(lake, "VACUUM t FULL RETAIN 200 HOURS DRY RUN") == []
+    assert rows(lake, "VACUUM t LITE RETAIN 200 HOURS DRY RUN") == []
+    assert rows(lake, "VACUUM t LITE") == [(lake.entry("t").url,)]
     assert [row.operation for row in lake.sql("DESC HISTORY t LIMIT 1").collect()] == ["OPTIMIZE"]
     assert lake.sql("DESCRIBE DETAIL t").collect()[0].format == "delta"
     lake.sql("DELETE FROM t; RESTORE TABLE t TO VERSION AS OF 1")
@@ -331,11 +365,13 @@ def test_what_is_sparks_goes_to_spark(spark, made, tmp_path):
         "INSERT INTO t PARTITION (part) SELECT 1, 'a', 1",
         "INSERT INTO t (id, id) VALUES (1, 2)",
         "INSERT INTO t VALUES (1, 'a', 1) ON CONFLICT DO NOTHING",
-        "OPTIMIZE t FULL",
+        "OPTIMIZE t FULL ZORDER BY (id)",
         "OPTIMIZE t ZORDER BY",
         "VACUUM t RETAIN 1 DAYS",
-        "VACUUM t LITE",
-        "ALTER TABLE t REPLACE COLUMNS (id BIGINT)",
+        "VACUUM t LITE FULL",
+        "ALTER TABLE t REPLACE COLUMNS (id BIGINT NOT NULL, name STRING, part BIGINT)",
+        "ALTER TABLE t REPLACE COLUMNS (id BIGINT FIRST, name STRING, part BIGINT)",
+        "ALTER TABLE t REPLACE COLUMNS (id BIGINT GENERATED ALWAYS AS (part), name STRING, part BIGINT)",
         "ALTER TABLE t CHANGE COLUMN id other BIGINT",
         "ALTER TABLE t CHANGE COLUMN id id BIGINT COMMENT 'a' FIRST",
         "ALTER TABLE t CHANGE COLUMN id id BIGINT NOT NULL",
@@ -428,7 +464,7 @@ def test_the_change_feed_is_a_function_of_a_table(made):
 
 def test_statements_run_one_after_the_other_until_one_is_refused(lake):
     with pytest.raises(UnsupportedError):
-        lake.sql("DELETE FROM t WHERE id = 1; VACUUM t LITE; DELETE FROM t WHERE id = 2")
+        lake.sql("DELETE FROM t WHERE id = 1; VACUUM t LITE FULL; DELETE FROM t WHERE id = 2")
     assert rows(lake, "SELECT id FROM t") == [(2,), (3,), (4,)]
 
 

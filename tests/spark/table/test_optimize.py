@@ -112,7 +112,7 @@ def test_rows_that_somebody_else_changes_meanwhile_stop_it(tmp_path, spark):
     found = bins_of(work.files, 10**9, 10**9)
     before = set(tmp_path.rglob("*.parquet"))
     with pytest.raises(ConflictError) as refused:
-        work.run(found, lambda files: work.packed(files, found), [])
+        work.run(found, lambda files: work.packed(files, found))
     assert refused.value.condition == "CONCURRENT_DELETE_READ"
     assert set(tmp_path.rglob("*.parquet")) == before, "the files that were written are deleted again"
 

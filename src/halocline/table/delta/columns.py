@@ -11,6 +11,7 @@ from halocline.formats.delta.configuration import alter as change
 from halocline.formats.delta.configuration import clustering
 from halocline.formats.delta.configuration.alter import ColumnPosition
 from halocline.formats.delta.configuration.identity import identity_columns, identity_of, with_marks
+from halocline.formats.delta.configuration.replace_columns import replace_columns as declare_anew
 from halocline.formats.delta.configuration.table_configuration import TableConfiguration
 from halocline.formats.delta.features import support
 from halocline.formats.delta.features.approval import approve_change
@@ -18,6 +19,7 @@ from halocline.schema import Field, Path, Struct
 from halocline.schema.json_edge import field_from_json, to_json
 from halocline.schema.visitor import map_fields
 from halocline.spark.scan.frames import frame_of
+from halocline.spark.types.char_types import stored
 from halocline.spark.types.columns import quoted
 from halocline.spark.types.input_schema import declared_type
 from halocline.spark.write.expressions import check_expressions
@@ -40,13 +42,7 @@ def add_columns(
     raise the protocol with `halocline.protocol.autoUpgrade`.
     """
     where = path_of(parent)
-    given: Any = columns
-    if isinstance(given, str) or not all(isinstance(each, Field | Mapping) for each in given):
-        raise InputError(
-            "columns are added as fields",
-            sides={"given": repr(columns)[:80], "expected": '[{"name": "x", "type": "long", "nullable": true}]'},
-        )
-    new = [each if isinstance(each, Field) else field_from_json(each) for each in columns]
+    new = _given(columns) if where else _fields(columns)
 
     def grown(state: TableConfiguration) -> TableConfiguration:
         future = state.metadata.schema.with_fields([*state.metadata.schema.fields, *new])
@@ -61,6 +57,46 @@ def add_columns(
         told |= {} if position is None else {"position": str(position)}
     asked = None if table.settings.auto_upgrade else frozenset[str]()
     return alter(table, grown, "ADD COLUMNS", {"columns": added}, asked=asked)
+
+
+@as_operation
+def replace_columns(table: Opened, columns: Sequence[Field | Mapping[str, Any]]) -> Altered:
+    """Declares all columns anew, in their order; those that the table has keep their data.
+
+    Columns come in at any place, get comments and wider types, and allow nulls; one that is not declared is dropped,
+    which takes column mapping. See `halocline.formats.delta.configuration.replace_columns`.
+
+    Raises:
+        SchemaError: A column would be dropped without column mapping, change its type otherwise than by widening,
+            become NOT NULL, or is one that the table cannot do without; or columns are dropped and added at once.
+
+    Example:
+        >>> id, note = {"name": "id", "type": "long"}, {"name": "note", "type": "string"}
+        >>> Table.for_path("lake/orders").replace_columns([note, id])  # doctest: +SKIP
+    """
+    new, snapshot = Struct(_fields(columns)), table.snapshot("write")
+    upgrade = table.settings.auto_upgrade
+    state = support.prepared_for(snapshot.configuration, new, auto_upgrade=upgrade, table=table.url)
+    after = declare_anew(state, new, version=snapshot.version + 1)
+    clustering.check_clustering_kept(after.schema, snapshot.domains.get(clustering.DOMAIN), table.url)
+    asked = None if upgrade else frozenset[str]()
+    told = {"columns": to_json(new)["fields"]}
+    return alter(table, lambda _: after, "REPLACE COLUMNS", told, snapshot, asked=asked)
+
+
+def _fields(columns: Sequence[Field | Mapping[str, Any]]) -> Sequence[Field]:
+    """Columns of the table as a caller gives them, text of limited length as it is stored."""
+    return stored(Struct(_given(columns))).fields
+
+
+def _given(columns: Sequence[Field | Mapping[str, Any]]) -> list[Field]:
+    given: Any = columns
+    if isinstance(given, str) or not all(isinstance(each, Field | Mapping) for each in given):
+        raise InputError(
+            "columns are given as fields",
+            sides={"given": repr(columns)[:80], "expected": '[{"name": "x", "type": "long", "nullable": true}]'},
+        )
+    return [each if isinstance(each, Field) else field_from_json(each) for each in columns]
 
 
 @as_operation
@@ -173,11 +209,14 @@ def rename_column(table: Opened, column: ColumnPath, name: str) -> Altered:
     return alter(table, lambda state: change.rename_column(state, path, name), "RENAME COLUMN", told)
 
 
+@as_operation
 def drop_column(table: Opened, *columns: ColumnPath) -> Altered:
     """Takes columns away; needs column mapping. Their data stays in the files until those are written again."""
-    paths = [path_of(each) for each in columns]
+    paths, snapshot = [path_of(each) for each in columns], table.snapshot("write")
+    left = change.drop_columns(snapshot.configuration, paths)
+    clustering.check_clustering_kept(left.schema, snapshot.domains.get(clustering.DOMAIN), table.url)
     told = {"columns": [".".join(path) for path in paths]}
-    return alter(table, lambda state: change.drop_columns(state, paths), "DROP COLUMNS", told)
+    return alter(table, lambda _: left, "DROP COLUMNS", told, snapshot)
 
 
 @as_operation

@@ -4,6 +4,9 @@ Files are rewritten in one commit that says it changes no data, so streams and c
 conflicts with commits that take away the same files. Rows that were marked as deleted are left out for good; all others
 keep their ids. Nothing of the table's metadata changes. A run that breaks off leaves files that nobody refers to; the
 next one begins again from what the table is.
+
+Rows of a table with clustering columns are brought together by them whenever it is compacted; see
+`halocline.table.delta.clusters`.
 """
 
 from __future__ import annotations
@@ -24,7 +27,7 @@ from halocline.formats.delta.configuration import clustering
 from halocline.formats.delta.configuration.column_mapping import parquet_id, physical_name
 from halocline.formats.delta.features import row_ids
 from halocline.progress import working
-from halocline.schema.types import Primitive
+from halocline.schema.types import Path, Primitive
 from halocline.spark.scan.footers import footers
 from halocline.spark.scan.frames import frame_of, session_zone
 from halocline.spark.session.functions import F
@@ -34,6 +37,7 @@ from halocline.spark.types.file_layout import FileLayout
 from halocline.table.arguments import checks_arguments
 from halocline.table.delta.bins import bins_of, spread
 from halocline.table.delta.clauses import FILE, ROW, predicate_of
+from halocline.table.delta.clusters import clustered, to_cluster
 from halocline.table.delta.matches import is_about_partitions, matches
 from halocline.table.delta.opened import Opened
 from halocline.table.delta.row_changes import removed
@@ -92,22 +96,32 @@ class OptimizeBuilder:
             )
         return replace(self, condition=condition)
 
-    def execute_compaction(self, *, min_file_size: int | None = None, max_file_size: int | None = None) -> RowsChanged:
+    def execute_compaction(
+        self, *, min_file_size: int | None = None, max_file_size: int | None = None, full: bool = False
+    ) -> RowsChanged:
         """Packs small files of the same partition, and drops deleted rows where they take up much of a file.
 
+        If the table has clustering columns, it clusters rows by them instead: those of files that are not clustered
+        yet, together with those of clusters that are still small.
+
         Args:
-            min_file_size: Files shorter than this are packed; the table's `delta.targetFileSize`, or 1 GiB.
+            min_file_size: Files shorter than this are packed; the table's `delta.targetFileSize`, or 1 GiB. Clusters do
+                not go by it.
             max_file_size: New files are about this long at most; the same.
+            full: Also cluster again what was clustered by other columns, or by somebody else.
 
         Raises:
-            InputError: The condition does not speak of partitions only, or sizes make no sense.
+            InputError: The condition does not speak of partitions only, sizes make no sense, or `full` is asked for
+                where there are no clustering columns.
             ConflictError: Somebody else took away the same files first.
         """
         with self.table.operation("optimize"):
             work = _Rearranging(self)
             smallest, largest = work.sizes(min_file_size, max_file_size)
+            if columns := work.clustering(full):
+                return work.cluster(columns, largest, full)
             found = bins_of(work.files, smallest, largest)
-            return work.run(found, lambda files: work.packed(files, found), [])
+            return work.run(found, lambda files: work.packed(files, found))
 
     def execute_purge(self) -> RowsChanged:
         """Writes files again that hold rows marked as deleted, or columns that were dropped, without them.
@@ -122,7 +136,7 @@ class OptimizeBuilder:
             work = _Rearranging(self)
             found = [[number] for number in work.unclean()]
             told = {**predicate_of(self.condition), "applyPurge": True}
-            return work.run(found, lambda files: work.packed(files, found), [], ("REORG", told))
+            return work.run(found, lambda files: work.packed(files, found), "REORG", told)
 
     def execute_z_order_by(self, *columns: str | Sequence[str], max_file_size: int | None = None) -> RowsChanged:
         """Sorts the rows of each partition along a curve through some columns, and cuts them into even files.
@@ -141,7 +155,9 @@ class OptimizeBuilder:
             names = work.sortable([name for each in columns for name in ([each] if isinstance(each, str) else each)])
             _, largest = work.sizes(None, max_file_size)
             everything = [list(range(len(work.files)))] if len(work.files) else []
-            return work.run(everything, lambda files: work.sorted(files, names, largest), names)
+            order = [quoted(name) for name in names]
+            told = work.told(zOrderBy=names)
+            return work.run(everything, lambda files: work.sorted(files, order, largest), parameters=told)
 
 
 class _Rearranging(RowChange):
@@ -198,6 +214,22 @@ class _Rearranging(RowChange):
             )
         ]
 
+    def clustering(self, full: bool) -> list[Path]:
+        """The clustering columns; none if the table has none, and then there is nothing to do in full."""
+        columns = clustering.clustering_paths(self.snapshot.domains.get(clustering.DOMAIN), self.snapshot.columns)
+        if (full and not columns) or (columns and self.condition is not None):
+            raise InputError(
+                f"{self.table.url} cannot be optimized that way",
+                sides={
+                    "clustered by": ", ".join(".".join(path) for path in columns) or "no columns",
+                    "asked for": "all that was clustered otherwise" if full else f"rows where {self.condition}",
+                },
+                next_step="Leave the condition out: clusters have no partitions."
+                if columns
+                else "Give the table clustering columns first, with cluster_by or ALTER TABLE … CLUSTER BY.",
+            )
+        return columns
+
     def sortable(self, names: Sequence[str]) -> list[str]:
         """The columns in the table's spelling, if rows can be sorted by them."""
         domain = self.snapshot.domains.get(clustering.DOMAIN)
@@ -252,16 +284,30 @@ class _Rearranging(RowChange):
         rows = rows.repartition(len(bins), F.col(_KEY)).withColumn(_KEY, order).drop(FILE, ROW)
         return rows.sortWithinPartitions(_KEY).drop(_KEY)
 
-    def sorted(self, files: RowFiles, names: Sequence[str], largest: int) -> list[Add]:
-        """Writes all chosen files in another order."""
-        total = sum(size or 0 for size in self.files["size"].to_pylist())
+    def cluster(self, columns: Sequence[Path], largest: int, full: bool) -> RowsChanged:
+        """Writes files that are not clustered by these columns in the order of a curve through them."""
+        physical = clustering.physical_paths(self.snapshot.domains.get(clustering.DOMAIN))
+        found = to_cluster(self.files, physical, full=full)
+        names = [".".join(map(quoted, path)) for path in columns]
+        told = self.told(clusterBy=[".".join(path) for path in columns], isFull=full)
+        return self.run(
+            [found] if found else [],
+            lambda files: clustered(self.sorted(files, names, largest, found), physical),
+            parameters=told,
+        )
+
+    def sorted(
+        self, files: RowFiles, columns: Sequence[str], largest: int, numbers: Sequence[int] | None = None
+    ) -> list[Add]:
+        """Writes some files, or all that were chosen, in another order; columns are given as Spark SQL spells them."""
+        chosen = range(len(self.files)) if numbers is None else numbers
+        old = self._taken(chosen)
+        total = sum(size or 0 for size in old["size"].to_pylist())
         count = max(1, math.ceil(total / largest))
         rows = with_z_value(
-            self._rows(files, range(len(self.files))).drop(FILE, ROW),
-            names,
-            sum(records or 0 for records in records_in(self.files)),
+            self._rows(files, chosen).drop(FILE, ROW), columns, sum(records or 0 for records in records_in(old))
         )
-        order = [F.col(quoted(name)) for name in (*self.snapshot.partition_columns, VALUE, *names)]
+        order = [F.expr(each) for each in (*map(quoted, self.snapshot.partition_columns), VALUE, *columns)]
         rows = rows.repartitionByRange(count, *order) if count > 1 else rows.coalesce(1)
         rows = rows.sortWithinPartitions(*order).drop(VALUE)
         return files.rewrite(rows, self.snapshot.schema, data_change=False)
@@ -279,15 +325,13 @@ class _Rearranging(RowChange):
         self,
         bins: Sequence[Sequence[int]],
         write: Any,
-        z_order: Sequence[str],
-        said: tuple[str, Mapping[str, Any]] | None = None,
+        operation: str = "OPTIMIZE",
+        parameters: Mapping[str, Any] | None = None,
     ) -> RowsChanged:
         """Writes files again and commits them in place of the old ones, as an optimisation unless said otherwise."""
         numbers = [number for each in bins for number in each]
         old = self.files.take(pa.array(numbers, pa.int64()))
         self.transaction.read_files(old["path"].to_pylist())
-        optimized = {**predicate_of(self.condition), "zOrderBy": list(z_order), "clusterBy": [], "auto": False}
-        operation, parameters = said or ("OPTIMIZE", optimized)
         with (
             RowFiles(self.table.store, self.snapshot.configuration) as files,
             working(f"optimize {self.table.url}") as tell,
@@ -296,7 +340,12 @@ class _Rearranging(RowChange):
             adds = write(files) if numbers else []
             check_rows(self.table.store, old, figures(adds)["numOutputRows"])
             actions = [*removed(old, data_change=False), *adds]
-            return self.commit(files, actions, operation, parameters, self._metrics(adds, old))
+            said = self.told() if parameters is None else parameters
+            return self.commit(files, actions, operation, said, self._metrics(adds, old))
+
+    def told(self, **more: Any) -> dict[str, Any]:
+        """What the history is told of an optimisation."""
+        return {**predicate_of(self.condition), "zOrderBy": [], "clusterBy": [], "auto": False, **more}
 
     def _metrics(self, adds: Sequence[Add], old: pa.Table) -> Mapping[str, int]:
         sizes = sorted(add.size for add in adds) or [0]

@@ -149,6 +149,7 @@ class DeltaLakeTable(Table, format=TableFormat.DELTA):
     drop_constraint = verb(constraints.drop_constraint)
     add_columns = verb(columns.add_columns)
     move_column = verb(columns.move_column)
+    replace_columns = verb(columns.replace_columns)
     set_default = verb(columns.set_default)
     sync_identity = verb(columns.sync_identity)
     cluster_by = verb(columns.cluster_by)

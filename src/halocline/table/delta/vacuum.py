@@ -19,7 +19,12 @@ _HOUR_MS: Final = 3_600_000
 
 @as_operation
 def vacuum_files(
-    table: Opened, retention_hours: float | None = None, dry_run: bool = True, *, enforce_retention: bool = True
+    table: Opened,
+    retention_hours: float | None = None,
+    dry_run: bool = True,
+    *,
+    enforce_retention: bool = True,
+    lite: bool = False,
 ) -> Vacuumed:
     """Finds, and if asked deletes, the files that no version within the retention needs.
 
@@ -30,10 +35,12 @@ def vacuum_files(
         dry_run: Only look.
         enforce_retention: Refuse a shorter time than the table promises. Without it, readers of older versions
             and writers under way may lose files under their feet.
+        lite: Delete only what the log says was removed, without listing the folder. Files of writes that failed stay.
 
     Raises:
         InputError: The time is shorter than the table promises (`RETENTION_TOO_SHORT`), or negative.
         IncompatibleError: The release that acts may not write the table, and so may not delete its files.
+        UnsupportedError: The log no longer tells what a lite vacuum has to know (`VACUUM_LITE_IMPOSSIBLE`).
 
     Example:
         >>> Table.for_path("lake/orders").vacuum().bytes  # doctest: +SKIP
@@ -49,4 +56,5 @@ def vacuum_files(
         retention_ms=None if retention_hours is None else int(retention_hours * _HOUR_MS),
         dry_run=dry_run,
         allow_short_retention=not enforce_retention,
+        lite=lite,
     )

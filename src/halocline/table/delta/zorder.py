@@ -16,7 +16,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from halocline.spark.session.functions import F
-from halocline.spark.types.columns import quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -29,9 +28,9 @@ _MOST_BITS: Final = 8
 
 
 def with_z_value(df: DataFrame, columns: Sequence[str], rows: int) -> DataFrame:
-    """The rows with a column to sort by."""
+    """The rows with a column to sort by; columns are given as Spark SQL spells them."""
     bits = max(1, min(_MOST_BITS, 62 // len(columns)))
-    chosen = df.select(*(F.col(quoted(name)) for name in columns))
+    chosen = df.selectExpr(*(f"{column} AS `{number}`" for number, column in enumerate(columns)))
     sample: Any = chosen.sample(fraction=min(1.0, _SAMPLE / max(rows, 1)), seed=7).limit(2 * _SAMPLE).toArrow()
     bounds = [f"{_BOUNDS}{number}" for number in range(len(columns))]
     cuts = [_as_list(_cuts(column, (1 << bits) - 1)) for column in sample.columns]
@@ -80,7 +79,7 @@ def _range_numbers(df: DataFrame, columns: Sequence[str], bits: int) -> DataFram
         width = 1 << bit
         steps = {}
         for n, (name, column) in enumerate(zip(names, columns, strict=True)):
-            above = f"coalesce({quoted(column)} >= get({_BOUNDS}{n}, {name} + {width - 1}), false)"
+            above = f"coalesce({column} >= get({_BOUNDS}{n}, {name} + {width - 1}), false)"
             steps[name] = f"{name} + IF({above}, {width}, 0)"
         df = df.withColumns({name: F.expr(sql) for name, sql in steps.items()})
     return df

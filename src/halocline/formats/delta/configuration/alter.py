@@ -89,13 +89,7 @@ def drop_constraint(state: TableConfiguration, name: str, *, if_exists: bool = F
 
 def add_columns(state: TableConfiguration, columns: Sequence[Field], parent: Path = ()) -> TableConfiguration:
     """The state with nullable columns added at the end, of the table or of a struct."""
-    for each in columns:
-        if not each.nullable:
-            raise SchemaError(
-                f"column {each.name} cannot be NOT NULL: existing rows have no value for it",
-                sides={"column": each.name, "nullable": "false"},
-                next_step="Add it nullable, fill it, then forbid nulls.",
-            )
+    check_nullable(columns)
     added: Sequence[Field] = columns
     configuration = dict(state.metadata.configuration)
     if _mode(state) != "none":
@@ -103,6 +97,17 @@ def add_columns(state: TableConfiguration, columns: Sequence[Field], parent: Pat
         struct, highest = column_mapping.assigned(Struct(added), highest, column_mapping.random_name)
         added, configuration[MAX_ID] = struct.fields, str(highest)
     return state.evolved(schema=_with_added(state, added, parent), configuration=configuration)
+
+
+def check_nullable(columns: Sequence[Field]) -> None:
+    """Makes sure that new columns may be null, which they are in the rows that are there."""
+    for each in columns:
+        if not each.nullable:
+            raise SchemaError(
+                f"column {each.name} cannot be NOT NULL: existing rows have no value for it",
+                sides={"column": each.name, "nullable": "false"},
+                next_step="Add it nullable, fill it, then forbid nulls.",
+            )
 
 
 @dataclass(frozen=True)
@@ -161,7 +166,7 @@ def rename_column(state: TableConfiguration, path: Sequence[str], name: str) -> 
     """The state with a column under another name; its data stays where it is."""
     _check_mapped(state, "renamed")
     here, _ = state.metadata.schema.find(path)
-    _check_unreferenced(state, here, "renamed")
+    check_unreferenced(state, here, "renamed")
     return state.evolved(
         schema=_changed(state, here, lambda field: replace(field, name=name)),
         partition_columns=[name if (each,) == here else each for each in state.metadata.partition_columns],
@@ -175,17 +180,23 @@ def drop_columns(state: TableConfiguration, paths: Iterable[Sequence[str]]) -> T
     gone = set()
     for path in paths:
         here, _ = state.metadata.schema.find(path)
-        if len(here) == 1 and here[0] in state.metadata.partition_columns:
-            raise SchemaError(
-                f"partition column {here[0]} cannot be dropped",
-                sides={"column": here[0], "partitioned by": ", ".join(state.metadata.partition_columns)},
-            )
-        _check_unreferenced(state, here, "dropped")
+        check_droppable(state, here)
         gone.add(here)
     schema = map_fields(state.metadata.schema, lambda each, field: None if each in gone else field)
     if not schema.fields:
         raise SchemaError("the last column of a table cannot be dropped", sides={"columns": str(sorted(gone))})
     return state.evolved(schema=schema)
+
+
+def check_droppable(state: TableConfiguration, path: Path) -> None:
+    """Makes sure that a table can do without a column."""
+    _check_mapped(state, "dropped")
+    if len(path) == 1 and path[0] in state.metadata.partition_columns:
+        raise SchemaError(
+            f"partition column {path[0]} cannot be dropped",
+            sides={"column": path[0], "partitioned by": ", ".join(state.metadata.partition_columns)},
+        )
+    check_unreferenced(state, path, "dropped")
 
 
 def change_type(
@@ -200,10 +211,9 @@ def change_type(
             next_step=f"Set {type_widening.ENABLED}=true on the table first.",
         )
     here, _ = state.metadata.schema.find(path)
-    _check_unreferenced(state, here, "changed")
-    noted_version = version if type_widening.FEATURES[1] in supported else None
-
-    schema = _changed(state, here, lambda field: type_widening.widened(field, type, here, noted_version))
+    check_unreferenced(state, here, "changed")
+    noted = type_widening.noted_version(state.protocol, version)
+    schema = _changed(state, here, lambda field: type_widening.widened(field, type, here, noted))
     return state.evolved(schema=schema)
 
 
@@ -257,7 +267,7 @@ def _changed(state: TableConfiguration, here: Path, change: Callable[[Field], Fi
     return map_fields(state.metadata.schema, lambda path, field: change(field) if path == here else field)
 
 
-def _check_unreferenced(state: TableConfiguration, path: Path, word: str) -> None:
+def check_unreferenced(state: TableConfiguration, path: Path, word: str) -> None:
     """Refuses if a rule of the table speaks of the column: it would change its meaning or break."""
     expressions = {
         f"constraint {name}": expression for name, expression in checks(state.metadata.configuration).items()

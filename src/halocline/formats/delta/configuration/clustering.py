@@ -33,23 +33,28 @@ def clustered_by(fields: Sequence[Field]) -> DomainMetadata:
 
 def clustering_columns(domain: DomainMetadata | None, schema: Schema) -> list[str]:
     """The columns by which a table is clustered, by their logical names; none if it is not."""
+    return [".".join(path) for path in clustering_paths(domain, schema)]
+
+
+def clustering_paths(domain: DomainMetadata | None, schema: Schema) -> list[Path]:
+    """The columns by which a table is clustered, as paths of their logical names; none if it is not."""
     logical = {column.physical: column.path for column in schema.walk()}
-    return [".".join(logical.get(path, path)) for path in _paths(domain)]
+    return [logical.get(path, path) for path in physical_paths(domain)]
 
 
 def check_clustering_kept(schema: Struct, domain: DomainMetadata | None, table: str) -> None:
     """Makes sure that a table still has the columns by which it is clustered."""
     kept = {_physical(field) for field in schema.fields}
-    for path in _paths(domain):
+    for path in physical_paths(domain):
         if path[0] not in kept:
             raise SchemaError(
-                f"{table} is clustered by a column that the rows lack",
-                sides={"clustered by": ".".join(path), "rows": ", ".join(schema.names)},
-                next_step="Keep the column, or replace the table.",
+                f"{table} is clustered by a column that it would lose",
+                sides={"clustered by": ".".join(path), "left": ", ".join(schema.names)},
+                next_step="Keep the column, or cluster by others first.",
             )
 
 
-def _paths(domain: DomainMetadata | None) -> list[Path]:
+def physical_paths(domain: DomainMetadata | None) -> list[Path]:
     """The physical paths in a domain; one that cannot be read says nothing."""
     try:
         content = {} if domain is None else msgspec.json.decode(domain.configuration, type=dict[str, Any])

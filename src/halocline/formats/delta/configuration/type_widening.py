@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
+from halocline.compat.protocol import Protocol
 from halocline.errors import MalformedError, SchemaError, UnsupportedError
 from halocline.schema.types import DataType, Field, Path, Primitive, Struct, decimal_of
 from halocline.schema.visitor import map_fields, paired
@@ -62,6 +63,11 @@ def widened_to(schema: Struct) -> frozenset[str]:
     changes = (change for noted in schema.annotated(_CHANGES) if isinstance(noted, tuple) for change in noted)
     types = (change.get("toType") for change in changes if isinstance(change, Mapping))
     return frozenset(Primitive(each).name for each in types if isinstance(each, str))
+
+
+def noted_version(protocol: Protocol, version: int | None) -> int | None:
+    """The version that a change is noted with: its own under the preview of the feature, none otherwise."""
+    return version if protocol.supports(FEATURES[1]) else None
 
 
 def unrecorded(field: Field) -> Field:

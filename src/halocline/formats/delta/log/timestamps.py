@@ -103,6 +103,18 @@ class CommitClock:
         times = increasing(plain)
         return _newest_not_after(times, timestamp_ms, bounded_above=not own)
 
+    def newest_until(self, timestamp_ms: int) -> int | None:
+        """The newest commit that is not younger than a time; None if all are.
+
+        Commits count whether or not their versions can still be put together.
+        """
+        commits, since = [file for file in self.files if file.kind is FileKind.COMMIT], self.in_commit_since
+        own = [] if since is None else [commit for commit in commits if commit.version >= since[0]]
+        if older := bisect_right(own, timestamp_ms, key=self.own_time):
+            return own[older - 1].version
+        times = increasing(commits[: len(commits) - len(own)])
+        return max((version for version, time in times.items() if time <= timestamp_ms), default=None)
+
     def _search_own(self, commits: Sequence[LogEntry], timestamp_ms: int) -> int:
         ends = {commit.version: self.own_time(commit) for commit in (commits[0], commits[-1])}
         if not ends[commits[0].version] <= timestamp_ms <= ends[commits[-1].version]:

@@ -13,6 +13,9 @@ Only the table's own files are looked at. Hidden names, those that begin with `_
 metadata of the same table lies. Symbolic links are neither followed nor deleted. A folder with a log of its own is
 another table and stays whole. Files outside the table's root are never touched, whoever refers to them.
 
+A *lite* vacuum does not list the folder. It deletes the unneeded ones among the files that commits have removed; see
+`halocline.formats.delta.maintain.removed_files`.
+
 Deleting history is writing: the gate is the one for writing, whatever the name of the feature says. Keeping less than
 the table's own `delta.deletedFileRetentionDuration` breaks readers of older versions and writers that are slow, so it
 must be asked for in so many words.
@@ -20,6 +23,7 @@ must be asked for in so many words.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, Final
@@ -27,13 +31,15 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from halocline.errors import InputError, NotFoundError, UnsupportedError, shortened
+from halocline.errors import HaloclineError, InputError, NotFoundError, UnsupportedError, shortened
 from halocline.formats.delta.actions.action import DeletionVector
 from halocline.formats.delta.actions.deletion_vectors import file_path
 from halocline.formats.delta.actions.locations import is_absolute
 from halocline.formats.delta.commit.provenance import CommitDescription
 from halocline.formats.delta.commit.transaction import Clock, Transaction, system_clock
 from halocline.formats.delta.log.live_files import vectors_in
+from halocline.formats.delta.log.timestamps import CommitClock
+from halocline.formats.delta.maintain.removed_files import clock_of, removed_files, write_mark
 from halocline.formats.delta.snapshot.snapshot import Snapshot
 from halocline.formats.log import gate
 from halocline.formats.log.names import DELTA, LOG_FOLDERS
@@ -55,11 +61,13 @@ class Vacuumed:
         files: The files that nobody needs, in order of path.
         cutoff_ms: The time before which they were last written.
         deleted: Whether they were deleted; False for a dry run.
+        last_version: The newest version that is not younger than that time; None if all are.
     """
 
     files: tuple[ObjectMeta, ...]
     cutoff_ms: int
     deleted: bool
+    last_version: int | None = None
 
     @property
     def bytes(self) -> int:
@@ -80,6 +88,7 @@ def vacuum(
     retention_ms: int | None = None,
     dry_run: bool = True,
     allow_short_retention: bool = False,
+    lite: bool = False,
     clock: Clock = system_clock,
 ) -> Vacuumed:
     """Finds the files that nobody needs and, unless it is a dry run, deletes them.
@@ -89,13 +98,15 @@ def vacuum(
         retention_ms: How long removed files are kept; the table's own setting if not given.
         dry_run: Whether to delete nothing and only tell what would go.
         allow_short_retention: Whether the retention may be shorter than the table's own.
+        lite: Whether to look only at files that commits have removed.
         clock: Tells the present.
 
     Raises:
         InputError: The retention is shorter than the table's and that was not allowed (`RETENTION_TOO_SHORT`).
         IncompatibleError: The release may not write the table.
         NotFoundError: A live file is not where the log says (`DATA_FILES_MISSING`); nothing was deleted.
-        UnsupportedError: A catalog decides about the table's files, or a table of another format lies there, too.
+        UnsupportedError: A catalog decides about the table's files, a table of another format lies there, too, or the
+            log no longer tells what a lite vacuum has to know (`VACUUM_LITE_IMPOSSIBLE`).
     """
     table = snapshot.store.root
     gate.check_access(snapshot.release, snapshot.configuration.terms, gate.MAINTENANCE, table)
@@ -115,11 +126,12 @@ def vacuum(
         )
     cutoff = clock() - kept_for
     with working(f"vacuum {table}") as tell:
-        tell("looking at its files")
-        old, links = _listed(snapshot, cutoff)
+        tell("looking at its log" if lite else "looking at its files")
+        commits = clock_of(snapshot)
+        old, links = _removed(snapshot, commits, cutoff) if lite else _listed(snapshot, cutoff)
         needed = _needed(snapshot, cutoff, links)
         unneeded = tuple(meta for meta in old if meta.path not in needed)
-        found = Vacuumed(unneeded, cutoff, deleted=not dry_run)
+        found = Vacuumed(unneeded, cutoff, not dry_run, commits.newest_until(cutoff))
         if dry_run:
             return found
         parameters: dict[str, Any] = {"retentionCheckEnabled": not allow_short_retention}
@@ -147,6 +159,9 @@ def _delete(
     folders = {meta.path.rpartition("/")[0] for meta in found.files}
     metrics = {"numDeletedFiles": len(found.files), "numVacuumedDirectories": len(folders)}
     _note(snapshot, "VACUUM END", {"status": "COMPLETED"}, metrics, clock)
+    # The files are gone whether or not that can be noted; without the mark, the next lite vacuum looks at more.
+    with contextlib.suppress(HaloclineError):
+        write_mark(snapshot.store, found.last_version)
     return found
 
 
@@ -157,6 +172,17 @@ def _note(
 
 
 # ---------------------------------------------------------------------- what is needed
+
+
+def _removed(snapshot: Snapshot, clock: CommitClock, cutoff_ms: int) -> tuple[list[ObjectMeta], set[str]]:
+    """The table's files below its root that commits have removed before the cutoff, and the symbolic links there."""
+    store, partitions = snapshot.store, tuple(f"{name}=" for name in snapshot.partition_columns)
+    removed = removed_files(snapshot, clock, cutoff_ms)
+    # Links are on local disks only, where a listing costs little.
+    is_local = Location.parse(store.root).is_local
+    links = {meta.path for meta in store.list(follow_links=False) if meta.is_link} if is_local else set[str]()
+    kept = (meta for meta in removed if not is_hidden(meta.path, partitions))
+    return [meta for meta in kept if not _leads_through(meta.path, links)], links
 
 
 def _listed(snapshot: Snapshot, cutoff_ms: int) -> tuple[list[ObjectMeta], set[str]]:

@@ -15,10 +15,12 @@ from tests.support.commit_builders import add, metadata, remove
 from tests.support.faulty_store import FaultyStore
 
 from halocline.errors import IncompatibleError, InputError, NotFoundError, UnavailableError, UnsupportedError
-from halocline.formats.delta.actions.action import ProtocolAction, encode_commit
+from halocline.formats.delta.actions.action import Cdc, ProtocolAction, encode_commit
 from halocline.formats.delta.actions.deletion_vectors import file_path, write_file
 from halocline.formats.delta.commit.transaction import Transaction
 from halocline.formats.delta.configuration.table_configuration import new_table
+from halocline.formats.delta.log.checkpoint_write import write_checkpoint
+from halocline.formats.delta.maintain.removed_files import MARK, read_mark, write_mark
 from halocline.formats.delta.maintain.vacuum import is_hidden, vacuum
 from halocline.formats.delta.snapshot.snapshot import Snapshot
 from halocline.formats.log.names import DELTA
@@ -385,3 +387,108 @@ def respelt(name: str, root, random) -> str:
     path = quote("/".join(segments), safe="/=:")
     start = random.choice(["", "./", f"{root}/", f"file:{root}/", f"file://{root}//", f"file://localhost{root}/./"])
     return start + path
+
+
+# ---------------------------------------------------------------------- lite: by the log
+
+
+@pytest.fixture
+def changed(store):
+    """Files in every state: live, removed with its vector, removed and back again, changes, and left by a failure."""
+    vector = write_file(store, [[1, 2]])[0]
+    for name in ("live", "gone", "back", "left over", "_change_data/c"):
+        store.put(name, b"data")
+    commit(store, add("live"), add("gone", deletion_vector=vector), add("back"))
+    commit(store, remove("gone", deletion_vector=vector), remove("back"), operation="DELETE")
+    commit(store, add("back"), Cdc("_change_data/c", {}, 4), operation="RESTORE")
+    return store, file_path(store, vector)
+
+
+def test_lite_vacuum_finds_what_commits_removed_and_nothing_else(changed):
+    store, vector = changed
+    assert found(store, lite=True, clock=later(24 * 8)) == sorted(["_change_data/c", vector, "gone"])
+    assert found(store, lite=True, clock=later(24 * 6)) == [], "younger than the retention"
+
+
+def test_lite_vacuum_deletes_and_the_next_one_begins_behind_it(changed):
+    store, _ = changed
+    vacuum(Snapshot.load(store), lite=True, dry_run=False, clock=later(24 * 8))
+    assert (store.exists("gone"), store.exists("left over"), store.exists("live"), store.exists("back")) == (
+        False,
+        True,
+        True,
+        True,
+    )
+    assert msgspec.json.decode(store.get(MARK)) == {"latestCommitVersionOutsideOfRetentionWindow": 3}
+    assert found(store, lite=True, clock=later(24 * 8)) == []
+    commit(store, remove("live"), operation="DELETE")
+    assert found(store, lite=True, clock=later(24 * 8)) == ["live"]
+
+
+def test_lite_vacuum_never_deletes_outside_the_table_hidden_names_or_through_links(tmp_path):
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "x").write_bytes(b"1")
+    store = LocalStore(tmp_path / "t")
+    created(store)
+    (tmp_path / "t" / "away").symlink_to(outside)
+    names = [f"file://{outside}/x", "away/x", "_hidden/x", "plain"]
+    for name in ("_hidden/x", "plain"):
+        store.put(name, b"1")
+    commit(store, *map(add, names))
+    commit(store, *map(remove, names), operation="DELETE")
+    assert found(store, lite=True, clock=later(24 * 8)) == ["plain"]
+    vacuum(Snapshot.load(store), lite=True, dry_run=False, clock=later(24 * 8))
+    assert (outside / "x").exists()
+    assert (store.exists("_hidden/x"), store.exists("plain")) == (True, False)
+
+
+def test_lite_vacuum_keeps_the_file_to_which_a_live_link_leads(tmp_path):
+    store = LocalStore(tmp_path / "t")
+    created(store)
+    store.put("real/b", b"1")
+    (tmp_path / "t" / "linked").symlink_to(tmp_path / "t" / "real")
+    commit(store, add("linked/b"), add("real/b"))
+    commit(store, remove("real/b"), operation="DELETE")
+    assert found(store, lite=True, clock=later(24 * 8)) == []
+
+
+def test_lite_vacuum_is_refused_where_commits_are_gone_until_a_full_one_has_run(changed):
+    store, _ = changed
+    write_checkpoint(store, 3)
+    for version in (0, 1):
+        store.delete(DELTA.commit_path(version))
+    with pytest.raises(UnsupportedError) as caught:
+        found(store, lite=True, clock=later(24 * 8))
+    assert caught.value.condition == "VACUUM_LITE_IMPOSSIBLE"
+    assert caught.value.sides == {"needed": "commits 0 to 3", "missing": "0 to 1"}
+    assert found(store, lite=True, clock=later(24 * 6)) == [], "nothing is old enough, so nothing has to be known"
+    vacuum(Snapshot.load(store), dry_run=False, clock=later(24 * 8))
+    assert not store.exists("gone")
+    commit(store, remove("live"), operation="DELETE")
+    assert found(store, lite=True, clock=later(24 * 8)) == ["live"]
+
+
+@pytest.mark.parametrize("mark", [b"", b"{}", b'{"latestCommitVersionOutsideOfRetentionWindow": 99}', b"[1"])
+def test_a_mark_that_says_nothing_makes_a_lite_vacuum_begin_at_the_first_commit(changed, mark):
+    store, vector = changed
+    store.put(MARK, mark)
+    assert found(store, lite=True, clock=later(24 * 8)) == sorted(["_change_data/c", vector, "gone"])
+
+
+def test_the_mark_never_goes_back(store):
+    write_mark(store, 7)
+    write_mark(store, 5)
+    write_mark(store, None)
+    assert read_mark(store) == 7
+
+
+def test_lite_vacuum_goes_by_the_times_that_commits_carry():
+    store = MemoryStore()
+    created(store, {"delta.enableInCommitTimestamps": "true"})
+    store.put("gone", b"1")
+    commit(store, add("gone"))
+    commit(store, remove("gone"), operation="DELETE")
+    own = Snapshot.load(store).commit_info.values["inCommitTimestamp"]
+    assert found(store, lite=True, retention_ms=WEEK, clock=lambda: own + WEEK) == ["gone"]
+    assert found(store, lite=True, retention_ms=WEEK, clock=lambda: own + WEEK - 1) == []
