@@ -72,21 +72,25 @@ def generate(target: StatementTarget) -> DataFrame | None:
 
 
 def vacuum(target: StatementTarget) -> DataFrame | None:
-    """`VACUUM table [LITE | FULL] [RETAIN number HOURS] [DRY RUN]`."""
+    """`VACUUM table [LITE | FULL] [RETAIN number HOURS] [DRY RUN]`, these three in any order."""
     reader = target.reader
     reader.expect("VACUUM")
     table = target.own_table()
-    lite = reader.accept("LITE")
-    if not lite:
-        reader.accept("FULL")
-    hours = None
-    if reader.accept("RETAIN"):
-        hours = reader.whole_number()
-        if not reader.accept("HOURS"):
-            reader.expect("HOUR")
-    dry = reader.accept("DRY", "RUN")
-    reader.end()
-    looked = target.delta(table).table.vacuum(hours, dry, enforce_retention=checks_retention(target.spark), lite=lite)
+    kind, hours, dry = "", None, False
+    while not reader.is_done:
+        if not kind and reader.word() in ("LITE", "FULL"):
+            kind = reader.identifier().upper()
+        elif hours is None and reader.accept("RETAIN"):
+            hours = reader.whole_number()
+            if not reader.accept("HOURS"):
+                reader.expect("HOUR")
+        elif not dry and reader.accept("DRY", "RUN"):
+            dry = True
+        else:
+            reader.end()
+    looked = target.delta(table).table.vacuum(
+        hours, dry, enforce_retention=checks_retention(target.spark), lite=kind == "LITE"
+    )
     if not dry:
         return target.listed(["path"], [[table.url]])
     return target.listed(["path"], [[f"{table.url}/{each.path}"] for each in looked.files])

@@ -201,7 +201,7 @@ def test_upkeep_and_what_a_table_tells_of_itself(lake):
     assert (path, version, added) == (lake.entry("t").url, 1, 1)
     assert rows(lake, "VACUUM t RETAIN 200 HOURS DRY RUN") == []
     assert rows(lake, "VACUUM t FULL RETAIN 200 HOURS DRY RUN") == []
-    assert rows(lake, "VACUUM t LITE RETAIN 200 HOURS DRY RUN") == []
+    assert rows(lake, "VACUUM t DRY RUN RETAIN 200 HOURS LITE") == []
     assert rows(lake, "VACUUM t LITE") == [(lake.entry("t").url,)]
     assert [row.operation for row in lake.sql("DESC HISTORY t LIMIT 1").collect()] == ["OPTIMIZE"]
     assert lake.sql("DESCRIBE DETAIL t").collect()[0].format == "delta"
@@ -369,6 +369,7 @@ def test_what_is_sparks_goes_to_spark(spark, made, tmp_path):
         "OPTIMIZE t ZORDER BY",
         "VACUUM t RETAIN 1 DAYS",
         "VACUUM t LITE FULL",
+        "VACUUM t DRY RUN DRY RUN",
         "ALTER TABLE t REPLACE COLUMNS (id BIGINT NOT NULL, name STRING, part BIGINT)",
         "ALTER TABLE t REPLACE COLUMNS (id BIGINT FIRST, name STRING, part BIGINT)",
         "ALTER TABLE t REPLACE COLUMNS (id BIGINT GENERATED ALWAYS AS (part), name STRING, part BIGINT)",

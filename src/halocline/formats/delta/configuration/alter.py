@@ -89,7 +89,7 @@ def drop_constraint(state: TableConfiguration, name: str, *, if_exists: bool = F
 
 def add_columns(state: TableConfiguration, columns: Sequence[Field], parent: Path = ()) -> TableConfiguration:
     """The state with nullable columns added at the end, of the table or of a struct."""
-    check_nullable(columns)
+    check_new(columns)
     added: Sequence[Field] = columns
     configuration = dict(state.metadata.configuration)
     if _mode(state) != "none":
@@ -99,9 +99,15 @@ def add_columns(state: TableConfiguration, columns: Sequence[Field], parent: Pat
     return state.evolved(schema=_with_added(state, added, parent), configuration=configuration)
 
 
-def check_nullable(columns: Sequence[Field]) -> None:
-    """Makes sure that new columns may be null, which they are in the rows that are there."""
+def check_new(columns: Sequence[Field]) -> None:
+    """Makes sure that new columns may be null, which they are in the rows that are there, and claim nothing else."""
     for each in columns:
+        if defaults.default_of(each) is not None:
+            raise SchemaError(
+                f"column {each.name} cannot come in with a default, which existing rows would not have",
+                sides={"column": each.name, "default": str(defaults.default_of(each))},
+                next_step="Add it without one, then set its default for later writes: set_default, or SET DEFAULT.",
+            )
         if not each.nullable:
             raise SchemaError(
                 f"column {each.name} cannot be NOT NULL: existing rows have no value for it",

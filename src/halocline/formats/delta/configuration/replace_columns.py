@@ -64,13 +64,7 @@ class _Declared:
                 sides={"dropped": ", ".join(f.name for f in gone), "added": ", ".join(f.name for f in added)},
                 next_step="Rename columns by RENAME COLUMN; drop and add others one after the other.",
             )
-        alter.check_nullable(added)
-        if told := [each.name for each in new.fields if default_of(each) is not None]:
-            raise SchemaError(
-                "columns that are declared anew are declared without defaults",
-                sides={"with a default": ", ".join(told)},
-                next_step="Those that columns have stay; change them by ALTER COLUMN … SET DEFAULT.",
-            )
+        alter.check_new(added)
         self.dropped += [(*path, each.name) for each in gone]
         return known.with_fields(fields)
 
@@ -79,6 +73,12 @@ class _Declared:
             raise SchemaError(
                 f"column {'.'.join(path)} cannot become NOT NULL: rows may lack a value for it",
                 sides={"table": "nullable", "declared": "NOT NULL"},
+            )
+        if default_of(new) not in (None, default_of(known)):
+            raise SchemaError(
+                f"column {'.'.join(path)} cannot get another default this way",
+                sides={"table": str(default_of(known)), "declared": str(default_of(new))},
+                next_step="Leave it out, and change it by set_default, or SET DEFAULT.",
             )
         length = known.metadata.get(DECLARED)
         if new.metadata.get(DECLARED, length) != length:

@@ -387,3 +387,9 @@ def test_table_that_is_shown_to_iceberg_without_its_features_is_refused(formats)
         with pytest.raises(InputError, match="Iceberg") as refused:
             change()
         assert "delta.enableIcebergCompatV2=true" in refused.value.next_step
+
+
+@pytest.mark.parametrize("settings", [{}, {"feature__allowColumnDefaults": "supported"}], ids=["without", "with"])
+def test_a_new_column_with_a_default_is_refused_whether_or_not_the_table_allows_defaults(settings):
+    with pytest.raises(SchemaError, match="cannot come in with a default"):
+        alter.add_columns(state(**settings), [field("more", metadata={"CURRENT_DEFAULT": "1"})])
