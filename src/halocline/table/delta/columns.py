@@ -182,7 +182,7 @@ def cluster_by(table: Opened, *columns: str) -> Altered:
             sides={"partitioned by": ", ".join(state.partition_columns), "asked for": ", ".join(names)},
         )
     if names:
-        check_clustering(state.schema, names)
+        check_clustering(state, names)
         state = support.with_feature(state, clustering.FEATURE)
     before = snapshot.domains.get(clustering.DOMAIN)
     old = clustering.clustering_columns(before, snapshot.columns)

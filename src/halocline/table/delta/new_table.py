@@ -20,7 +20,8 @@ from halocline.formats.delta.configuration.generated import generation_of, with_
 from halocline.formats.delta.configuration.identity import identity_columns, identity_of, with_identity
 from halocline.formats.delta.configuration.table_configuration import TableConfiguration, new_table
 from halocline.formats.delta.features import row_ids
-from halocline.schema import DataType, Field, Primitive, Struct, defaults
+from halocline.formats.delta.stats.typed_columns import indexed_columns
+from halocline.schema import DataType, Field, Path, Primitive, Struct, defaults
 from halocline.schema.json_edge import type_from_json
 from halocline.schema.visitor import walk
 from halocline.spark.types import input_schema
@@ -126,10 +127,10 @@ class TableDeclaration:
         check_expressions(spark, self.schema, asked, table)
         check_reserved(self.schema, asked)
         _check_roles(self.schema, partitions)
-        if self.cluster_by:
-            check_clustering(self.schema, self._clustering)
         texts = {"name": self.name, "description": self.comment}
-        return new_table(self.schema, partitions, asked, **texts, created_ms=system_clock(), named=named)
+        made = new_table(self.schema, partitions, asked, **texts, created_ms=system_clock(), named=named)
+        check_clustering(made, self._clustering)
+        return made
 
     @property
     def _clustering(self) -> tuple[str, ...]:
@@ -213,10 +214,12 @@ def _check_roles(schema: Struct, partitions: Sequence[str]) -> None:
                 )
 
 
-def check_clustering(schema: Struct, names: Sequence[str]) -> None:
-    """Makes sure that rows can be clustered by some columns."""
-    types = {name: schema.find([name])[1].type for name in names}
+def check_clustering(state: TableConfiguration, names: Sequence[str]) -> None:
+    """Makes sure that rows can be clustered by some columns: values have an order, and files tell their bounds."""
+    types = {name: state.schema.find([name])[1].type for name in names}
     unfit = [name for name, type in types.items() if not isinstance(type, Primitive) or type.name in _WITHOUT_BOUNDS]
+    told = {column.path for column in indexed_columns(state.columns, (), state.properties)} if names else set[Path]()
+    unfit += [name for name in names if (name,) not in told and name not in unfit]
     if unfit or len(names) > _MOST_CLUSTERING or len(set(names)) < len(names):
         raise InputError(
             f"the table cannot be clustered by {', '.join(names)}",
@@ -224,5 +227,6 @@ def check_clustering(schema: Struct, names: Sequence[str]) -> None:
                 "not possible": ", ".join(unfit) or f"{len(names)} columns",
                 "at most": f"{_MOST_CLUSTERING} columns",
             },
-            next_step="Choose up to four columns of numbers, texts, dates or times.",
+            next_step="Choose up to four columns of numbers, texts, dates or times that the table keeps statistics on: "
+            "the first delta.dataSkippingNumIndexedCols, or those in delta.dataSkippingStatsColumns.",
         )

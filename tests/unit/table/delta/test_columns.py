@@ -74,6 +74,32 @@ def test_clustering_changes_with_the_features_it_needs(table, tmp_path):
     assert table.protocol.supports("clustering")
 
 
+def test_a_column_without_statistics_is_none_to_cluster_by(tmp_path):
+    many = pa.schema([(f"c{number}", pa.int64()) for number in range(33)])
+    columns = hc.Table.create(tmp_path / "many", many).cluster_by
+    assert columns("c31").committed
+    with pytest.raises(InputError, match="cannot be clustered"):
+        columns("c32")
+    with pytest.raises(InputError, match="cannot be clustered"):
+        hc.Table.create(tmp_path / "new", many, cluster_by="c32")
+    named = {"delta.dataSkippingStatsColumns": "c32"}
+    assert hc.Table.create(tmp_path / "named", many, cluster_by="c32", properties=named).detail()["clusteringColumns"]
+
+
+def test_a_column_by_which_a_table_is_clustered_stays(tmp_path):
+    table = hc.Table.create(
+        tmp_path / "t",
+        pa.schema({"a": pa.int64(), "b": pa.int64()}),
+        cluster_by="b",
+        properties={"delta.columnMapping.mode": "name"},
+    )
+    for drop in (lambda: table.drop_column("b"), lambda: table.replace_columns([{"name": "a", "type": "long"}])):
+        with pytest.raises(SchemaError, match="clustered by a column that it would lose"):
+            drop()
+    table.cluster_by()
+    assert table.drop_column("b").committed
+
+
 def test_clustering_that_cannot_be_is_refused(table, tmp_path):
     with pytest.raises(InputError, match="cannot be clustered"):
         table.cluster_by("s")

@@ -33,7 +33,7 @@ _BLOCK: Final = 1 << 30
 
 def stats_type(schema: Schema, properties: TableProperties, partitions: Iterable[str], *, vectors: bool) -> Any:
     """The type of `stats_parsed`."""
-    kept = _indexed(schema, {name.lower() for name in partitions}, properties)
+    kept = indexed_columns(schema, {name.lower() for name in partitions}, properties)
     ordered = (each for each in kept if _has_arrow_type(each.type) and each.type.name not in _UNBOUNDED)
     bounds = _nested({each.physical: arrow.arrow_type(each.type) for each in ordered})
     counts = _nested(dict.fromkeys((each.physical for each in kept), pa.int64()))
@@ -95,7 +95,7 @@ def parsed_partition_values(values: pa.Array, type: Any) -> pa.Array:
 # ---------------------------------------------------------------------- which columns
 
 
-def _indexed(schema: Schema, skipped: Collection[str], properties: TableProperties) -> list[Column]:
+def indexed_columns(schema: Schema, skipped: Collection[str], properties: TableProperties) -> list[Column]:
     """The columns that the table keeps statistics on: fields of structs at any depth that are no structs themselves."""
     leaves: list[Column] = []
     structs: set[Path] = {()}
