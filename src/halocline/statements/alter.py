@@ -67,7 +67,9 @@ def _alteration(target: StatementTarget, table: DeltaLakeTable) -> Callable[[], 
         columns = reader.parenthesised(reader.name) if reader.word() == "(" else reader.listed(reader.name)
         return partial(table.drop_column, *columns)
     if reader.accept("CLUSTER", "BY"):
-        return partial(table.cluster_by, *([] if reader.accept("NONE") else reader.parenthesised(reader.identifier)))
+        return partial(
+            table.cluster_by, *([] if reader.accept("NONE") else reader.parenthesised(lambda: ".".join(reader.name())))
+        )
     if reader.starts("ALTER") or reader.starts("CHANGE"):
         by_name = reader.accept("CHANGE") or not reader.accept("ALTER")
         reader.accept("COLUMN")

@@ -137,7 +137,8 @@ def create_statement(spark: SparkSession, snapshot: Snapshot, parts: tuple[str, 
         UnsupportedError: SQL cannot say all of it.
     """
     state = snapshot.configuration
-    by = clustering.clustering_columns(snapshot.domains.get(clustering.DOMAIN), snapshot.columns)
+    paths = clustering.clustering_paths(snapshot.domains.get(clustering.DOMAIN), snapshot.columns)
+    by = [".".join(path) for path in paths]
     stored = {key: value for key, value in state.metadata.configuration.items() if not _is_own(key)}
     rules = {key.removeprefix(CONSTRAINT_PREFIX): key for key in stored if key.startswith(CONSTRAINT_PREFIX)}
     items = [_column(each) for each in state.schema.fields]
@@ -149,7 +150,7 @@ def create_statement(spark: SparkSession, snapshot: Snapshot, parts: tuple[str, 
     if state.partition_columns:
         lines.append(f"PARTITIONED BY ({', '.join(map(quoted, state.partition_columns))})")
     if by:
-        lines.append(f"CLUSTER BY ({', '.join(map(quoted, by))})")
+        lines.append(f"CLUSTER BY ({', '.join('.'.join(map(quoted, path)) for path in paths)})")
     if state.metadata.description is not None:
         lines.append(f"COMMENT {literal(state.metadata.description)}")
     lines.append("TBLPROPERTIES (")

@@ -24,7 +24,7 @@ from halocline.spark.types.columns import quoted
 from halocline.spark.types.input_schema import declared_type
 from halocline.spark.write.expressions import check_expressions
 from halocline.table.delta.alter import Altered, ColumnPath, alter, path_of
-from halocline.table.delta.new_table import check_clustering, spelt
+from halocline.table.delta.new_table import check_clustering, clustering_paths
 from halocline.table.delta.opened import Opened
 from halocline.table.opening import as_operation
 
@@ -175,21 +175,22 @@ def cluster_by(table: Opened, *columns: str) -> Altered:
     """
     snapshot = table.snapshot("write")
     state = snapshot.configuration
-    names = spelt(state.schema, columns, "clustering")
+    paths = clustering_paths(state.schema, columns)
+    names = [".".join(path) for path in paths]
     if state.partition_columns and names:
         raise SchemaError(
             f"{table.url} is partitioned, and rows are either partitioned or clustered",
             sides={"partitioned by": ", ".join(state.partition_columns), "asked for": ", ".join(names)},
         )
     if names:
-        check_clustering(state, names)
+        check_clustering(state, paths)
         state = support.with_feature(state, clustering.FEATURE)
     before = snapshot.domains.get(clustering.DOMAIN)
     old = clustering.clustering_columns(before, snapshot.columns)
     approval = approve_change(snapshot.configuration, state, table.approve, asked=frozenset({clustering.FEATURE}))
-    if list(names) == old:
+    if names == old:
         return Altered(snapshot.version, False, approval)
-    domain = clustering.clustered_by([state.schema.find([name])[1] for name in names])
+    domain = clustering.clustered_by(state.schema, paths)
     told = {"oldClusteringColumns": ",".join(old), "newClusteringColumns": ",".join(names)}
     said = CommitDescription("CLUSTER BY", told)
     return Altered(table.transaction(snapshot).commit([domain], said, configuration=state), True, approval)

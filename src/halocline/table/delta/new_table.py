@@ -133,13 +133,13 @@ class TableDeclaration:
         return made
 
     @property
-    def _clustering(self) -> tuple[str, ...]:
-        return spelt(self.schema, self.cluster_by, "clustering")
+    def _clustering(self) -> list[Path]:
+        return clustering_paths(self.schema, self.cluster_by)
 
     def domains(self, state: TableConfiguration) -> tuple[DomainMetadata, ...]:
         """The domains that come with it, given the state that it became."""
-        fields = [state.schema.find([name])[1] for name in self._clustering]
-        return (clustering.clustered_by(fields),) if fields else ()
+        paths = self._clustering
+        return (clustering.clustered_by(state.schema, paths),) if paths else ()
 
     def parameters(self, state: TableConfiguration) -> dict[str, Any]:
         """The details that its first commit records."""
@@ -147,7 +147,7 @@ class TableDeclaration:
             "isManaged": "false",
             "description": self.comment,
             "partitionBy": list(state.metadata.partition_columns),
-            "clusterBy": list(self._clustering),
+            "clusterBy": [".".join(path) for path in self._clustering],
             "properties": dict(state.metadata.configuration),
         }
 
@@ -214,12 +214,21 @@ def _check_roles(schema: Struct, partitions: Sequence[str]) -> None:
                 )
 
 
-def check_clustering(state: TableConfiguration, names: Sequence[str]) -> None:
+def clustering_paths(schema: Struct, names: str | Sequence[str]) -> list[Path]:
+    """The columns to cluster by as the schema spells them; a dot leads to a field of a struct."""
+    given = (names,) if isinstance(names, str) else names
+    paths = [[name] if schema.get(name) is not None else name.split(".") for name in given]
+    spelt(schema, [path[0] for path in paths], "clustering")
+    return [schema.find(path)[0] for path in paths]
+
+
+def check_clustering(state: TableConfiguration, paths: Sequence[Path]) -> None:
     """Makes sure that rows can be clustered by some columns: values have an order, and files tell their bounds."""
-    types = {name: state.schema.find([name])[1].type for name in names}
-    unfit = [name for name, type in types.items() if not isinstance(type, Primitive) or type.name in _WITHOUT_BOUNDS]
-    told = {column.path for column in indexed_columns(state.columns, (), state.properties)} if names else set[Path]()
-    unfit += [name for name in names if (name,) not in told and name not in unfit]
+    if not paths:
+        return
+    told = {column.path: column.type for column in indexed_columns(state.columns, (), state.properties)}
+    fit = [path for path, type in told.items() if isinstance(type, Primitive) and type.name not in _WITHOUT_BOUNDS]
+    names, unfit = [".".join(path) for path in paths], [".".join(path) for path in paths if path not in fit]
     if unfit or len(names) > _MOST_CLUSTERING or len(set(names)) < len(names):
         raise InputError(
             f"the table cannot be clustered by {', '.join(names)}",

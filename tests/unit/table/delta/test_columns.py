@@ -86,6 +86,21 @@ def test_a_column_without_statistics_is_none_to_cluster_by(tmp_path):
     assert hc.Table.create(tmp_path / "named", many, cluster_by="c32", properties=named).detail()["clusteringColumns"]
 
 
+def test_rows_are_clustered_by_a_field_of_a_struct(tmp_path, table):
+    mapped = {"delta.columnMapping.mode": "name"}
+    for found in (table, hc.Table.create(tmp_path / "m", NESTED, cluster_by=["s.X", "b"], properties=mapped)):
+        found.cluster_by("S.y", "a")
+        assert found.detail()["clusteringColumns"] == ["s.y", "a"]
+    (domain,) = actions(tmp_path / "m", 1, "domainMetadata")
+    stored = tuple(json.loads(domain["configuration"])["clusteringColumns"][0])
+    assert stored == found.snapshot().columns.find("s", "y").physical != ("s", "y")
+    with pytest.raises(SchemaError, match="clustered by a column that it would lose"):
+        found.drop_column("s.y")
+    assert found.drop_column("s.z").committed
+    with pytest.raises(InputError, match="cannot be clustered"):
+        found.cluster_by("s")
+
+
 def test_a_column_by_which_a_table_is_clustered_stays(tmp_path):
     table = hc.Table.create(
         tmp_path / "t",

@@ -5,7 +5,7 @@ Each column is stored as a path of physical names, so that it keeps its meaning 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -25,9 +25,10 @@ DOMAIN: Final = "delta.clustering"
 _COLUMNS: Final = "clusteringColumns"
 
 
-def clustered_by(fields: Sequence[Field]) -> DomainMetadata:
-    """The domain of a table that is clustered by these columns."""
-    content = {_COLUMNS: [[_physical(field)] for field in fields], "domainName": DOMAIN}
+def clustered_by(schema: Struct, paths: Sequence[Path]) -> DomainMetadata:
+    """The domain of a table that is clustered by these columns, or fields of structs."""
+    stored = [[_physical(schema.find(path[:depth])[1]) for depth in range(1, len(path) + 1)] for path in paths]
+    content = {_COLUMNS: stored, "domainName": DOMAIN}
     return DomainMetadata(DOMAIN, msgspec.json.encode(content).decode())
 
 
@@ -44,9 +45,9 @@ def clustering_paths(domain: DomainMetadata | None, schema: Schema) -> list[Path
 
 def check_clustering_kept(schema: Struct, domain: DomainMetadata | None, table: str) -> None:
     """Makes sure that a table still has the columns by which it is clustered."""
-    kept = {_physical(field) for field in schema.fields}
+    kept = set(_all_physical(schema, ()))
     for path in physical_paths(domain):
-        if path[0] not in kept:
+        if path not in kept:
             raise SchemaError(
                 f"{table} is clustered by a column that it would lose",
                 sides={"clustered by": ".".join(path), "left": ", ".join(schema.names)},
@@ -64,6 +65,15 @@ def physical_paths(domain: DomainMetadata | None) -> list[Path]:
     # Some writers store plain names.
     paths = found if isinstance(found, list) else []
     return [tuple(map(str, each)) if isinstance(each, list) else (str(each),) for each in paths if each]
+
+
+def _all_physical(struct: Struct, above: Path) -> Iterator[Path]:
+    """The physical paths of all fields of a struct, and of structs in it."""
+    for field in struct.fields:
+        here = (*above, _physical(field))
+        yield here
+        if field.struct is not None:
+            yield from _all_physical(field.struct, here)
 
 
 def _physical(field: Field) -> str:
