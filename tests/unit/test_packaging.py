@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import os
 import re
 import subprocess
 import sys
@@ -14,13 +15,26 @@ import pytest
 ROOT = Path(__file__).parents[2]
 
 
-@pytest.fixture(scope="module")
-def wheel(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("dist")
+def built(folder, **environment: str):
     command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder)]
-    subprocess.run(command, cwd=ROOT, check=True, capture_output=True)
+    known = ("HALOCLINE_REPOSITORY", "GITHUB_REPOSITORY")
+    given = {name: value for name, value in os.environ.items() if name not in known} | environment
+    subprocess.run(command, cwd=ROOT, check=True, capture_output=True, env=given)
     (found,) = folder.glob("*.whl")
     return found
+
+
+def metadata_of(wheel) -> tuple[str, str]:
+    """The headers and the page."""
+    archive = zipfile.ZipFile(wheel)
+    (name,) = [each for each in archive.namelist() if each.endswith(".dist-info/METADATA")]
+    headers, _, page = archive.read(name).decode().partition("\n\n")
+    return headers, page
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory):
+    return built(tmp_path_factory.mktemp("dist"))
 
 
 def test_page_renders(wheel):
@@ -31,15 +45,24 @@ def test_page_renders(wheel):
 
 
 def test_no_link_of_the_page_is_dead(wheel):
-    archive = zipfile.ZipFile(wheel)
-    (name,) = [each for each in archive.namelist() if each.endswith(".dist-info/METADATA")]
-    page = archive.read(name).decode().partition("\n\n")[2]
+    _, page = metadata_of(wheel)
     assert "# Halocline" in page
     assert re.findall(r"\]\((?!https?://|#)[^)]*\)", page) == [], "an index shows no file of the repository"
     relative = re.findall(r"\]\((?!https?://|#)([^)#]*)", (ROOT / "README.md").read_text())
     assert relative
     assert [each for each in relative if not (ROOT / each).exists()] == []
     assert [each for each in set(relative) if each.endswith(".md") and f"(`{each}`)" not in page] == []
+
+
+def test_repository_that_is_known_is_linked_and_none_is_made_up(wheel, tmp_path):
+    assert "Project-URL" not in metadata_of(wheel)[0]
+    place = "https://git.example.org/sea/halocline"
+    known = built(tmp_path, HALOCLINE_REPOSITORY=f"{place}/")
+    headers, page = metadata_of(known)
+    names = re.findall(rf"^Project-URL: (\w+), {place}", headers, re.MULTILINE)
+    assert names == ["Source", "Documentation", "Changelog", "Issues"]
+    assert f"[Speed]({place}/blob/main/docs/speed.md)" in page
+    assert re.findall(r"\]\((?!https?://|#)[^)]*\)", page) == []
 
 
 def test_wheel_holds_the_package_and_no_tests(wheel):
