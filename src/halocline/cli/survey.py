@@ -15,6 +15,8 @@ from rich.text import Text
 from halocline.cli.inspect import age_text, size_text
 from halocline.cli.output import ANSWER_STYLES, FINE, INCOMPATIBLE, OutputFormat, OutputOption, columns, emit
 from halocline.compat.answer import Answer
+from halocline.compat.release import Release
+from halocline.errors import shortened
 
 if TYPE_CHECKING:
     from halocline.lake.judging import TableSurvey
@@ -52,6 +54,8 @@ def show(
     # Imported here: every command loads this module, and most open no lake.
     from halocline.lake.lake import Lake
 
+    for each in client or ():
+        Release.parse(each)  # refused before a long survey, not after it
     with _Progress() as progress:
         if after is not None or limit is not None:
             found = Lake.discover(lake, limit=limit, after=after, progress=progress.found)
@@ -68,7 +72,8 @@ def show(
         )
     if html is not None:
         html.write_text(survey.to_html(), encoding="utf-8")
-    emit(output, survey.to_dict(), _table(survey, every), *_lines(survey, every, html))
+    judged = [_judged(survey, each) for each in client or ()]
+    emit(output, survey.to_dict(), _table(survey, every), *_lines(survey, every, html), *judged)
     return INCOMPATIBLE if survey.damaged or survey.failing or survey.stuck else FINE
 
 
@@ -139,6 +144,20 @@ def _users(each: TableSurvey) -> Text:
     more = [Text(f"and {len(each.users) - 4} more")] if len(each.users) > 4 else []
     loud = each.worst not in (None, Answer.OK)
     return Text(", ").join([*pieces, *more]) + (Text(f" ({each.worst})") if loud else Text())
+
+
+def _judged(survey: LakeSurvey, client: str) -> str:
+    """How many tables a release may read and write, and which of them it may not, with the reason of the first."""
+    from halocline.lake.judging import why
+
+    release, total = Release.parse(client), len(survey.tables) - len(survey.damaged)
+    told = []
+    for operation in ("read", "write"):
+        cannot = survey.refusals(release, operation)
+        first = next(iter(cannot.items()), None)
+        names = "" if first is None else f", not {shortened(list(cannot))} ({first[1].answer}: {why(first[1])})"
+        told.append(f"{operation}s {total - len(cannot):,} of {total:,}{names}")
+    return f"{release} {'; '.join(told)}"
 
 
 def _lines(survey: LakeSurvey, every: bool, html: Path | None) -> Iterator[str]:

@@ -16,13 +16,15 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from halocline.compat.answer import Answer
+from halocline.compat.breaks import Client, forecast
 from halocline.compat.release import Release
-from halocline.lake.facts import Job, SurveyTarget
+from halocline.lake.facts import Job, SurveyTarget, TermsText
 from halocline.lake.journal import journaled
 from halocline.lake.judging import TableSurvey, UserJudge, members_by_table
 from halocline.lake.page import page_of
 
 if TYPE_CHECKING:
+    from halocline.compat.verdict import Verdict
     from halocline.lake.lake import Lake
 
 
@@ -62,6 +64,20 @@ class LakeSurvey:
     def failing(self) -> tuple[TableSurvey, ...]:
         """The tables that somebody who uses them may not use, or not as they are used."""
         return tuple(each for each in self.tables if each.worst not in (None, Answer.OK))
+
+    def refusals(self, release: Release, operation: str) -> dict[str, Verdict]:
+        """The tables with which a release may not do an operation, or of which it is not known, and why."""
+        known: dict[TermsText, Verdict] = {}
+        found: dict[str, Verdict] = {}
+        for each in self.tables:
+            terms = each.facts.terms
+            if terms is None:
+                continue
+            if terms not in known:
+                known[terms] = forecast([Client(release, (operation,))], terms.terms).outlooks[0].now
+            if not known[terms].ok:
+                found[each.name] = known[terms]
+        return found
 
     def to_dict(self) -> dict[str, Any]:
         """The same facts for programs."""

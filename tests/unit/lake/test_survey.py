@@ -4,6 +4,7 @@ import json
 import subprocess
 import sys
 
+import pyarrow as pa
 import pytest
 from tests.support.fleets import SCHEMA, declared, make_table, running
 from tests.support.hudi_tables import HudiTableMaker
@@ -12,6 +13,7 @@ from tests.support.index_logs import add as index_add
 from tests.support.index_logs import metadata as index_metadata
 from tests.support.index_logs import protocol as index_protocol
 
+import halocline as hc
 from halocline import Lake
 from halocline.cli import main
 from halocline.compat.answer import Answer
@@ -290,6 +292,19 @@ def test_the_command_takes_a_file_and_a_page_is_written(folder, capsys):
     assert code == 0
     assert "orders" in out
     assert "trino@426" in (folder / "page.html").read_text()
+
+
+def test_a_release_that_is_asked_for_is_judged_against_every_table(tmp_path, capsys):
+    make_table(tmp_path / "orders", SPARK)
+    hc.Table.create(tmp_path / "items", pa.table({"a": [1]}), properties={"delta.enableDeletionVectors": "true"})
+    code, out = run(capsys, tmp_path, "--client", "trino@426", "--client", "trno@426")
+    judged, mistyped = out.splitlines()[-2:]
+    assert code == 0, "nobody is known to use a table with it"
+    assert judged.startswith("trino@426 reads 1 of 2, not items (refused: reads deletionVectors from 427")
+    assert "writes 1 of 2" in judged
+    assert "trno@426 reads 0 of 2" in mistyped
+    assert "the nearest is trino" in mistyped
+    assert run(capsys, tmp_path, "--client", "trino")[0] == 1
 
 
 def test_a_long_list_is_cut_unless_all_is_asked_for(tmp_path, capsys):
