@@ -16,11 +16,13 @@ from __future__ import annotations
 
 import re
 from importlib import import_module
+from inspect import isfunction
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from halocline import errors
 from halocline._version import __version__ as __version__
 from halocline.table import gatekeeper, views
+from halocline.table.arguments import checked_names
 
 if TYPE_CHECKING:
     # What is imported as itself is what the package exports: type checkers read it here, and so does `_homes`.
@@ -142,13 +144,14 @@ def __getattr__(name: str) -> Any:
         hint = f"; the nearest is {near}" if near else ""
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}{hint}")
     try:
-        value = globals()[name] = getattr(import_module(_HOMES[name]), name)
+        value = getattr(import_module(_HOMES[name]), name)
     except ModuleNotFoundError as error:
         extra = _EXTRAS.get((error.name or "").partition(".")[0])
         if extra is None:
             raise
         raise errors.MissingExtraError(f"halocline.{name} needs {error.name}, which", extra) from None
-    return value
+    globals()[name] = checked_names(name, value) if isfunction(value) else value
+    return globals()[name]
 
 
 def __dir__() -> list[str]:

@@ -81,6 +81,36 @@ def checks_arguments(cls: C) -> C:
     return cls
 
 
+def checks_creation(cls: C) -> C:
+    """Lets a class check the names that it is made with; what it is made of stays its own matter.
+
+    Example:
+        >>> @checks_creation
+        ... class Step:
+        ...     def __init__(self, size: int = 1) -> None: ...
+        >>> Step(sise=2)
+        Traceback (most recent call last):
+        halocline.errors.InputError: ARGUMENT_INVALID: Step has no argument 'sise'
+          given    sise
+          nearest  size
+          known    size
+        Did you mean size?
+    """
+    cls.__init__ = checked_names(cls.__name__, cls.__init__)  # type: ignore[misc]
+    return cls
+
+
+def checked_names(name: str, function: Callable[..., R]) -> Callable[..., R]:
+    """A function that refuses arguments which it lacks, and leaves values to itself."""
+
+    @wraps(function)
+    def checking(*given: Any, **named: Any) -> R:
+        _known_names(name, function, named)
+        return function(*given, **named)
+
+    return checking
+
+
 def checked(name: str, function: Callable[..., R]) -> Callable[..., R]:
     """A function that checks what it is given, and speaks of itself by the name that users call it by."""
 
@@ -96,7 +126,8 @@ def checked(name: str, function: Callable[..., R]) -> Callable[..., R]:
 _signature: Final = cache(signature)
 
 
-def _check(name: str, function: Callable[..., Any], given: tuple[Any, ...], named: Mapping[str, Any]) -> None:
+def _known_names(name: str, function: Callable[..., Any], named: Mapping[str, Any]) -> list[str]:
+    """The names of the arguments that a function has, which are those that it is given."""
     shape = _signature(function)
     named_ones = [name for name, each in shape.parameters.items() if each.kind not in _SEVERAL]
     known = [each for each in named_ones if each not in ("self", "cls", "table")]
@@ -104,6 +135,11 @@ def _check(name: str, function: Callable[..., Any], given: tuple[Any, ...], name
         for key in named:
             if key not in shape.parameters:
                 raise InputError.unknown(f"{name} has no argument {key!r}", key, known)
+    return known
+
+
+def _check(name: str, function: Callable[..., Any], given: tuple[Any, ...], named: Mapping[str, Any]) -> None:
+    shape, known = _signature(function), _known_names(name, function, named)
     try:
         bound = shape.bind(*given, **named)
     except TypeError as error:

@@ -148,6 +148,7 @@ def test_options_are_the_same_in_any_case(table):
         (lambda table: hc.sql(None, "SELECT 1"), "SQL needs a Spark session"),
         (lambda table: hc.sql("SELECT 1", "SELECT 1"), "SQL needs a Spark session"),
         (lambda table: hc.connect(7470), "'7470' is no address of a fleet"),
+        (lambda table: hc.column("id", "bigintt"), "there is no type 'bigintt'"),
     ],
 )
 def test_value_of_the_wrong_kind_is_refused_in_our_words(table, call, says):
@@ -168,6 +169,23 @@ def test_files_for_iceberg_are_refused_with_what_is_missing(table, version):
             call()
         assert refused.value.sides["given"] == f"delta.enableIcebergCompatV{version}=true"
         assert "partition columns inside of data files" in refused.value.sides["missing"]
+
+
+@pytest.mark.parametrize(
+    ("call", "meant"),
+    [
+        (lambda: hc.column("id", "bigint", nulable=False), "nullable"),
+        (lambda: hc.Identity(strat=1), "start"),
+        (lambda: hc.sql(None, "SELECT 1", argz={}), "args"),
+        (lambda: hc.register(None, setings=None), "settings"),
+        (lambda: hc.can("trino@426", "(1,2)", operaton="read"), "operation"),
+        (lambda: hc.column("id", "bigintt"), "bigint"),
+    ],
+)
+def test_mistyped_argument_of_a_function_of_the_package_is_told_with_the_nearest(call, meant):
+    with pytest.raises(InputError) as refused:
+        call()
+    assert refused.value.sides["nearest"] == meant
 
 
 def test_mistyped_name_of_the_package_is_told_with_the_nearest():

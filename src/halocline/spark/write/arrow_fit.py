@@ -15,7 +15,7 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from halocline.errors import ConstraintError, SchemaError
+from halocline.errors import ConstraintError, SchemaError, nearest
 from halocline.formats.delta.configuration.column_mapping import physical_name
 from halocline.schema.arrow import ArrowTypes
 from halocline.schema.arrow_arrays import ArrowArrays
@@ -44,13 +44,20 @@ class ArrowFit:
             for path, wide, narrow in work.problems:
                 raise self._misfit(f"column {path} has another type", wide, narrow)
             if found is None and not field.nullable:
-                raise self._misfit(f"column {field.name} must not be null", "NOT NULL", "no such column")
+                raise self._misfit(
+                    f"column {field.name} must not be null",
+                    "NOT NULL",
+                    "no such column",
+                    f"Give every row a value for {field.name}.",
+                )
             self._sources.append((field, number))
         if extra := [name for name, (_, each) in given.items() if not is_void(each.type)]:
+            near = nearest(extra[0], [field.name for field in wanted])
             raise self._misfit(
                 f"the table has no column {extra[0]}",
                 ", ".join(field.name for field in wanted),
                 ", ".join(columns.names),
+                (f"Did you mean {near}? " if near else "") + "Leave it out, or add it to the table: add_columns",
             )
 
     def __call__(self, batch: pa.RecordBatch) -> pa.RecordBatch:
@@ -85,11 +92,11 @@ class ArrowFit:
             next_step="Correct the rows, or drop the rule first.",
         )
 
-    def _misfit(self, message: str, wanted: Any, found: Any) -> SchemaError:
+    def _misfit(self, message: str, wanted: Any, found: Any, next_step: str = "") -> SchemaError:
         return SchemaError(
             f"{self._table}: {message}",
             sides={"table has": str(wanted)[:300], "rows have": str(found)[:300]},
-            next_step="Cast or select the columns; append with Spark casts by itself if told so (cast='ansi').",
+            next_step=next_step or "Cast the column; append with Spark casts by itself if told so (cast='ansi').",
         )
 
 

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from halocline.errors import InputError, SchemaError
+from halocline.errors import InputError, SchemaError, nearest
 from halocline.formats.delta.actions.action import DomainMetadata
 from halocline.formats.delta.commit.transaction import system_clock
 from halocline.formats.delta.configuration import clustering, column_mapping, properties
@@ -26,6 +26,7 @@ from halocline.schema.json_edge import type_from_json
 from halocline.schema.visitor import walk
 from halocline.spark.types import input_schema
 from halocline.spark.write.expressions import check_expressions
+from halocline.table.arguments import checks_creation
 from halocline.table.delta.property_values import property_values
 
 if TYPE_CHECKING:
@@ -51,6 +52,7 @@ _PARAMETRISED: Final = re.compile(r"(?:decimal|numeric)\(\d+,\d+\)|(?:var)?char\
 _WITHOUT_BOUNDS: Final = ("binary", "boolean", "variant", "void")
 
 
+@checks_creation
 @dataclass(frozen=True, slots=True)
 class Identity:
     """A sequence that gives a column its values.
@@ -164,7 +166,12 @@ def _type(type: Any) -> DataType:
             return Primitive(_TYPES[word])
         if _PARAMETRISED.fullmatch(word):
             return Primitive(word.replace("numeric", "decimal"))
-        return input_schema.declared(f"`x` {type}", keep_lengths=True).fields[0].type
+        try:
+            return input_schema.declared(f"`x` {type}", keep_lengths=True).fields[0].type
+        except InputError:
+            if not word.isalpha() or not nearest(word, _TYPES):
+                raise
+            raise SchemaError.unknown(f"there is no type {type!r}", type, _TYPES) from None
     if isinstance(type, DataType):
         return type
     value = getattr(type, "jsonValue", None)

@@ -156,18 +156,19 @@ def test_other_spellings_of_types_become_the_tables(path):
 
 
 @pytest.mark.parametrize(
-    ("rows", "message"),
+    ("rows", "message", "advice"),
     [
-        ({"id": ["x"]}, "another type"),
-        ({"id": [1], "extra": [2]}, "no column extra"),
-        ({"country": ["at"]}, "must not be null"),
+        ({"id": ["x"]}, "another type", "Cast the column"),
+        ({"id": [1], "contry": ["at"]}, "no column contry", "Did you mean country?"),
+        ({"country": ["at"]}, "must not be null", "Give every row a value for id"),
     ],
 )
-def test_columns_that_do_not_fit_are_refused(path, rows, message):
+def test_columns_that_do_not_fit_are_refused(path, rows, message, advice):
     columns = [hc.column("id", "bigint", nullable=False), hc.column("country", "string")]
     table = hc.Table.create(path, columns)
-    with Untouched(path), pytest.raises(SchemaError, match=message):
+    with Untouched(path), pytest.raises(SchemaError, match=message) as refused:
         table.append_arrow(pa.table(rows))
+    assert advice in refused.value.next_step
 
 
 def test_check_constraint_is_kept(path):
