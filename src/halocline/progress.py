@@ -34,13 +34,19 @@ def working(title: str) -> Iterator[Tell]:
         outer(title)
         yield lambda text: outer(f"{title}: {text}")
         return
-    shown = _in_a_notebook if "ipykernel" in sys.modules else _in_a_terminal if sys.stderr.isatty() else _unseen
+    shown = _in_a_notebook if _has_cells() else _in_a_terminal if sys.stderr.isatty() else _unseen
     with shown(title) as tell:
         token = _telling.set(tell)
         try:
             yield tell
         finally:
             _telling.reset(token)
+
+
+def _has_cells() -> bool:
+    """Whether this runs in the kernel of a notebook: other programs may have loaded the same packages."""
+    shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
+    return getattr(shell, "kernel", None) is not None
 
 
 @contextmanager
