@@ -7,7 +7,7 @@ its numbers call for lists: an empty list in their place breaks readers.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -43,6 +43,11 @@ CLASSIC: Final = ("txn", *SIDECAR, "metaData", "protocol", "domainMetadata")
 TOP: Final = (*CLASSIC, "checkpointMetadata", "sidecar")
 """The columns of a sidecar, of a checkpoint in one file, and of the top file of a V2 checkpoint."""
 
+_OF_ONE_FILE: Final = frozenset(
+    {"path", "stats", "minValues", "maxValues", "modificationTime", "baseRowId", "pathOrInlineDv"}
+)
+"""What differs from file to file. A dictionary of it takes longer to make than the values, and more room."""
+
 
 def add_type(*more: tuple[str, pa.DataType]) -> Any:
     """The type of the column `add`, with the statistics that the table wants."""
@@ -53,6 +58,24 @@ def schema_of(names: Sequence[str], add: Any) -> Any:
     """The schema of a file with these columns, for files of a type."""
     types = {**_OTHERS, "add": add, "remove": REMOVE}
     return pa.schema([(name, types[name]) for name in names])
+
+
+def repeating_columns(schema: Any) -> list[str]:
+    """The columns of a file in which values occur again and again, so that a dictionary of them pays."""
+    return [leaf for field in schema for leaf in _repeating(field.name, field.type)]
+
+
+def _repeating(name: str, type: Any) -> Iterator[str]:
+    if pa.types.is_map(type):
+        yield from (f"{name}.key_value.key", f"{name}.key_value.value")
+    elif pa.types.is_list(type):
+        yield f"{name}.list.element"
+    elif pa.types.is_struct(type):
+        for field in type:
+            if field.name not in _OF_ONE_FILE:
+                yield from _repeating(f"{name}.{field.name}", field.type)
+    else:
+        yield name
 
 
 def rows_of(column: str, structs: pa.Array, schema: Any) -> Any:

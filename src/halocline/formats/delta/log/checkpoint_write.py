@@ -43,6 +43,8 @@ CLASSIC_EVERY: Final = 10
 """How many V2 checkpoints there are to one that also has the classic name."""
 _IN_MEMORY: Final = 64 * 1024 * 1024
 """Up to which size a file waits in memory for its end; it is then stored at once."""
+_GROUP: Final = 8192
+"""Pieces with fewer rows than this share a row group: each costs something, however few rows it has."""
 _CHUNK: Final = 8 * 1024 * 1024
 _INLINE_ACTIONS: Final = 30
 """Up to how many actions the pointer repeats from a V2 checkpoint."""
@@ -210,17 +212,30 @@ class _Spool:
     def __init__(self, schema: Any) -> None:
         self._file: Any = tempfile.SpooledTemporaryFile(_IN_MEMORY)  # noqa: SIM115 closed where it is stored
         self._writer = pq.ParquetWriter(
-            self._file, schema, compression="snappy", store_schema=False, write_page_checksum=True
+            self._file,
+            schema,
+            compression="snappy",
+            use_dictionary=checkpoint_schema.repeating_columns(schema),
+            store_schema=False,
+            write_page_checksum=True,
         )
+        self._waiting: list[Any] = []
         self.rows = 0
 
     def write(self, batch: Any) -> None:
-        if len(batch):
-            self._writer.write_table(pa.Table.from_batches([batch]))
-            self.rows += len(batch)
+        self._waiting.append(batch)
+        self.rows += len(batch)
+        if sum(map(len, self._waiting)) >= _GROUP:
+            self._write_group()
+
+    def _write_group(self) -> None:
+        if any(map(len, self._waiting)):
+            self._writer.write_table(pa.Table.from_batches(self._waiting))
+        self._waiting = []
 
     def store(self, store: Store, *paths: str) -> int:
         """Ends the file and puts it into a store; gives its length."""
+        self._write_group()
         self._writer.close()
         with self._file as file:
             size = int(file.tell())

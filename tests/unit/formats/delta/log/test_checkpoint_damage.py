@@ -22,8 +22,8 @@ from halocline.storage.memory import MemoryStore
 
 FILES = {f"f{version}-{number}" for version in range(1, 5) for number in range(3)} - {"f1-0"}
 AFTER = FILES | {"last"}
-FIRST = b"f4-2"
-"""The name that comes first in a checkpoint, and therefore stands there in clear."""
+FIRST = b"\4\0\0\0f4-2"
+"""The name that comes first in a checkpoint, after its length: it stands there in clear."""
 
 
 def table(policy: str = "classic") -> MemoryStore:

@@ -414,6 +414,15 @@ def test_v2_checkpoint_now_and_then_has_the_classic_name_too():
     assert decode_pointer(store.get(DELTA.pointer_path)).version == 10
 
 
+def test_few_files_share_a_row_group_wherever_they_come_from():
+    store = MemoryStore()
+    table_with(store, [ProtocolAction(1, 2), metadata()], [add("a"), add("b")], [add("c")])
+    write_checkpoint(store, 1)
+    written = write_checkpoint(store, 2)
+    assert pq.read_metadata(pa.BufferReader(store.get(written.path))).num_row_groups == 1
+    assert {row["path"] for row in rows_in(store, written.path, "add")} == {"a", "b", "c"}
+
+
 def test_many_files_are_spread_over_sidecars():
     store = MemoryStore()
     v2_table(store, SIDECAR_ROWS + 10)
