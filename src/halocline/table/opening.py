@@ -152,7 +152,7 @@ class Opening(ABC, Generic[V]):
         """Whether a table of the format lies there already.
 
         Raises:
-            AlreadyExistsError: There is a table, unless it may be there and is of the format.
+            AlreadyExistsError: There is a table, unless it may be there and is of the format; or there is a file.
         """
         taken = formats_at(self.store)
         if taken and not (exist_ok and taken == (format,)):
@@ -160,6 +160,12 @@ class Opening(ABC, Generic[V]):
                 f"there is a {taken[0]} table at {self.url}",
                 sides={"asked for": "a new table there"},
                 next_step="Append to it, replace it, or choose another place.",
+            )
+        if not taken and os.path.isfile(self.store.address()):
+            raise AlreadyExistsError(
+                f"there is a file at {self.url}",
+                sides={"asked for": "a new table there", "found": "a file"},
+                next_step="Choose a folder that is empty or does not exist.",
             )
         return bool(taken)
 

@@ -164,6 +164,7 @@ def test_a_condition_that_is_none_is_refused(tmp_path, spark):
             table.delete(condition)
         assert refused.value.condition == "PREDICATE_INVALID", condition
         assert refused.value.sides, condition
+        assert "both sides" not in (refused.value.next_step or ""), "a delete has one"
 
 
 def test_an_append_only_table_keeps_its_rows(tmp_path, spark):

@@ -45,6 +45,12 @@ def test_what_is_there_instead_is_told(folder, place, found, next_step):
     assert next_step in refused.value.next_step
 
 
+def test_no_table_is_made_where_a_file_is(folder):
+    with pytest.raises(hc.AlreadyExistsError, match="there is a file at"):
+        hc.Table.create(folder / "file.txt", pa.table({"a": [1]}))
+    assert (folder / "file.txt").read_text() == "x"
+
+
 def test_table_of_another_format_is_told_by_it(tmp_path):
     HudiTableMaker.create(open_store(str(tmp_path)), 8, TableType.COPY_ON_WRITE).upsert(range(2), 1, "a")
     with pytest.raises(hc.UnsupportedError, match="is a hudi table") as refused:

@@ -24,8 +24,8 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Final
 
-from halocline.errors import SchemaError, shortened
-from halocline.schema.types import Array, DataType, Map, Primitive, Struct, decimal_of, is_void
+from halocline.errors import SchemaError, nearest, shortened
+from halocline.schema.types import Array, DataType, Field, Map, Primitive, Struct, decimal_of, is_void
 from halocline.spark.types.columns import (
     array_sql,
     cast_type,
@@ -159,6 +159,7 @@ class Assignment:
         self._lacking: Final = lacking
         self._variables = 0
         self._castable = True
+        self._meant: list[str] = []
 
     def value(
         self, sql: str, source: DataType, target: DataType, path: str, old: tuple[str, DataType] | None = None
@@ -196,12 +197,18 @@ class Assignment:
             next_step=self._hint(),
         )
 
+    def lacks(self, field: Field, target: Struct, before: str = "") -> None:
+        """Notes that rows bring a field which the target lacks."""
+        self.problems.append((f"{before}{field.name}", _LACKING, sql_type(field.type)))
+        if near := nearest(field.name, target.names):
+            self._meant.append(f"{before}{near}")
+
     def _hint(self) -> str:
         """What helps against everything that does not fit, and nothing that does not."""
-        new = any(target == "no such column" for _, target, _ in self.problems)
+        new = any(target == _LACKING for _, target, _ in self.problems)
         missing = any(source == "missing" for _, _, source in self.problems)
-        other = any(target != "no such column" and source != "missing" for _, target, source in self.problems)
-        hints = []
+        other = any(target != _LACKING and source != "missing" for _, target, source in self.problems)
+        hints = [f"Did you mean {' and '.join(self._meant)}?"] if self._meant else []
         if other:
             ansi = self._casting is Casting.WIDENING and self._castable
             hints.append(
@@ -237,7 +244,7 @@ class Assignment:
                 kept = kept or (stays is not None and stays[0] in after)
             parts[quoted(field.name)] = after
         for field in known.values():
-            self.problems.append((f"{path}.{field.name}", "no such column", sql_type(field.type)))
+            self.lacks(field, target, f"{path}.")
         if same:
             return sql
         present = f"{sql} IS NOT NULL" + (f" OR {old[0]} IS NOT NULL" if kept and old is not None else "")
@@ -291,6 +298,7 @@ class Assignment:
         return f"halocline_in_{self._variables}"
 
 
+_LACKING: Final = "no such column"
 _CAST: Final[Mapping[Casting, str]] = {
     Casting.WIDENING: "Cast the columns: nothing does it by itself.",
     Casting.EXACT: "Cast the values to the type of their column.",

@@ -120,7 +120,7 @@ class _Plan:
         for field in schema.fields:
             self._add(field, given.pop(field.name.lower(), None), table)
         for column in given.values():
-            self._work.problems.append((column.name, "no such column", sql_type(column.type)))
+            self._work.lacks(column, schema)
         self._work.check(table)
 
     def _add(self, field: Field, column: Field | None, table: str) -> None:

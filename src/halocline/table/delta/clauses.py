@@ -31,7 +31,8 @@ OLD: Final = "__halocline_old"
 """A struct with the row as the table has it."""
 
 _OF_ONE_QUERY: Final = re.compile(r"\b(current_\w+|curdate|now|localtimestamp|unix_timestamp|select)\b", re.IGNORECASE)
-_HINT: Final = "Name columns of both sides with their aliases: t.id = s.id"
+OF_BOTH_SIDES: Final = "Name columns of both sides with their aliases: t.id = s.id"
+"""What to do about an expression of a merge that Spark does not understand."""
 
 
 class ClauseKind(StrEnum):
@@ -94,10 +95,10 @@ def predicate_of(where: Expression | None) -> dict[str, list[str]]:
     return {"predicate": [] if where is None else [f"({text_of(where)})"]}
 
 
-def check_analysed(df: DataFrame, clauses: Sequence[Clause], what: str) -> None:
+def check_analysed(df: DataFrame, clauses: Sequence[Clause], what: str, hint: str = OF_BOTH_SIDES) -> None:
     """Makes sure that Spark understands every condition and value, and that chance decides no condition."""
     for clause in clauses:
         if clause.condition is not None:
-            check_condition(df, clause.condition, f"the condition of {what}", _HINT)
+            check_condition(df, clause.condition, f"the condition of {what}", hint)
         for name, value in (clause.values or {}).items():
-            type_of(df, value, f"the value for {name} of {what}", _HINT)
+            type_of(df, value, f"the value for {name} of {what}", hint)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from halocline.errors import ConflictError, InputError
 from halocline.spark.session.analysis import Expression
+from halocline.spark.types.input_schema import checked_frame
 from halocline.table.arguments import checks_arguments
 from halocline.table.delta.clauses import TARGET_ALIAS, Clause, ClauseKind
 from halocline.table.delta.merge import Merge, MergeRequest
@@ -128,6 +129,7 @@ class MergeBuilder(MergeRequest):
                 sides={"clauses": "none"},
                 next_step="Add one, such as when_not_matched_insert_all().",
             )
+        checked_frame(self.source)
         with self.table.operation("merge"):
             for _ in range(_TRIES - 1):
                 try:

@@ -22,6 +22,7 @@ import numpy as np
 import pyarrow as pa
 from pyroaring import BitMap64
 
+from halocline.errors import shortened
 from halocline.formats.delta.actions.action import Action, Add, Cdc, Remove
 from halocline.formats.delta.actions.locations import Locations
 from halocline.formats.delta.actions.statistics import all_live_rows
@@ -153,7 +154,8 @@ class Changed:
 def check_clause(work: RowChange, clause: Clause) -> None:
     """Makes sure that what the only clause of a change says makes sense for the table's columns."""
     columns = blank_frame(work.spark, work.snapshot.schema)
-    check_analysed(columns, [clause], f"the change of {work.table.url}")
+    hint = f"The table has the columns {shortened(work.snapshot.schema.names, 25)}."
+    check_analysed(columns, [clause], f"the change of {work.table.url}", hint)
     for name, value in (clause.values or {}).items():
         check_steady(columns, value, f"the value for {name}")
 

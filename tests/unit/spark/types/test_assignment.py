@@ -159,6 +159,13 @@ def test_columns_that_are_new_are_advised_by_what_the_verb_has():
         assert "Cast" not in refused.value.next_step
 
 
+def test_field_that_is_mistyped_is_answered_with_the_nearest():
+    work = Assignment(Casting.WIDENING)
+    work.value("`s`", struct(field("contry", "long")), struct(field("country", "long"), field("id", "long")), "s")
+    with pytest.raises(SchemaError, match=r"Did you mean s\.country\?"):
+        work.check("lake/orders")
+
+
 WHOLE = struct(field("a", "long"), field("n", struct(field("x", "long"), field("y", "long"))))
 
 
