@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
+import json
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -112,19 +114,14 @@ def trino_cases() -> list[Case]:
     rows = [(id, "p") for id in ids]
     found = [
         *spark_cases(),
-        _used(
-            "vector in a partition",
+        Case(
+            "vector in a partition, (3,7)",
             protocol,
-            "deletionVectors",
-            fields=parted,
-            configuration=vectors,
-            deleted=[1],
-            partition={"part": "x"},
-            case={
-                "rows": [(1, "a", "x"), (3, "c", "x")],
-                "columns": ("id", "value", "part"),
-                "row": {"id": 10, "value": "z", "part": "x"},
-            },
+            Builder(protocol, parted, configuration=vectors, deleted=[1], partition={"part": "x"}),
+            frozenset({"deletionVectors", "deletionVectors:partitioned"}),
+            rows=[(1, "a", "x"), (3, "c", "x")],
+            columns=("id", "value", "part"),
+            row={"id": 10, "value": "z", "part": "x"},
         ),
         Case("several pages, (1,2)", "(1,2)", Builder("(1,2)", **paged), rows=rows),
         _used(
@@ -141,15 +138,27 @@ def trino_cases() -> list[Case]:
 
 
 def _as_trino_meets_it(build: Any) -> Any:
-    """With a checkpoint for every commit, and variants as Spark lays them out: Trino goes by their order."""
+    """With a checkpoint for every commit, and variants as Spark lays them out: Trino goes by their order.
+
+    The hint at a V2 checkpoint names it, as Spark's does: Trino looks for it nowhere else.
+    """
     if not isinstance(build, Builder):
-        return build
+        return lambda folder: _hinted(build, folder)
     data = build.data
     if "v" in data.column_names:
         parts = [data["v"].combine_chunks().field(name) for name in ("value", "metadata")]
         inside = [pa.field(name, pa.binary(), False) for name in ("value", "metadata")]
         data = data.set_column(2, "v", pa.StructArray.from_arrays(parts, fields=inside))
     return dataclasses.replace(build, data=data, configuration=build.configuration | {"delta.checkpointInterval": "1"})
+
+
+def _hinted(build: Any, folder: Path) -> None:
+    build(folder)
+    log = folder / "_delta_log"
+    checkpoint = next(log.glob("*.checkpoint.*.json"))
+    told = {"path": checkpoint.name, "sizeInBytes": checkpoint.stat().st_size, "modificationTime": 1_700_000_000_000}
+    hint = json.loads((log / "_last_checkpoint").read_text())
+    (log / "_last_checkpoint").write_text(json.dumps(hint | {"v2Checkpoint": told}))
 
 
 def _from_the_future() -> list[Case]:

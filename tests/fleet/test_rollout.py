@@ -43,7 +43,7 @@ def test_a_wave_waits_for_the_fleet_and_a_level_rises_before_a_table_moves(path)
         pause = apply_plan(saved, watch, heard, by="ana", options=options)
         assert pause is not None
         assert (pause.stage, pause.subjects) == (1, ("report",))
-        admin.observe(reader("trino@427", place))
+        admin.observe(reader("trino@469", place))
         patient = ApplyOptions(Verify.NONE, wait=True, poll_s=0.2)
         assert apply_plan(saved, watch, heard, by="ana", options=patient) is None
         assert admin.describe().ladder("delta").level == 4, "the level of deletion vectors"

@@ -71,7 +71,7 @@ def test_a_rollout_waits_for_a_wave_goes_on_and_is_taken_back(airflow, tmp_path)
     plan = tmp_path / "rollout.plan"
     wanted = f"--enable deletionVectors --members {lake.members}"
     said = {"lake": str(lake.path), "plan": str(plan), "options": wanted, "walk": "--verify none"}
-    upgraded_once_it_is_waited_for(lake, plan, "trino@427")
+    upgraded_once_it_is_waited_for(lake, plan, "trino@469")
     told = airflow("dags", "test", "halocline_rollout", "--conf", json.dumps(said))
     assert "waits for 1 of 1 members to report their release: report" in told, told[-3000:]
     assert "deletionVectors" in Table.for_path(lake.path / "orders").terms.features_in_use

@@ -241,7 +241,7 @@ def test_who_blocks_a_feature_is_who_breaks_by_a_table_that_uses_it(asked, named
     [
         ({}, True, "deletionVectors", "trino@430", "wrong"),
         ({"delta.feature.deletionVectors": "supported"}, True, "deletionVectors", "trino@430", "wrong"),
-        ({}, False, "deletionVectors", "trino@430", "ok"),
+        ({}, False, "deletionVectors", "trino@470", "ok"),
         ({}, False, "columnMapping", "delta-spark@2.0.0", "ok"),
         ({}, False, "columnMapping", "delta-spark@1.1.0", "wrong"),
         ({}, False, "columnMapping", "delta-spark@99.0.0", "unknown"),

@@ -19,7 +19,7 @@ from halocline.plan.core.rollout import Rollout, RolloutMember, RolloutTable, Ta
 from halocline.plan.core.rules import RULES, PlanRules
 
 HUDI = ("0.13.0", "0.14.0", "0.15.0", "1.0.2", "1.2.0")
-DELTA = {"trino": ("410", "426", "427", "470"), "deltalake": ("0.25.5", "1.0.2", "1.6.6"), "powerbi": ("2.0",)}
+DELTA = {"trino": ("410", "426", "469", "470"), "deltalake": ("0.25.5", "1.0.2", "1.6.6"), "powerbi": ("2.0",)}
 FEATURES = ("deletionVectors", "columnMapping", "timestampNtz")
 
 

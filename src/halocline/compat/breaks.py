@@ -94,7 +94,7 @@ def breaking(
         >>> plain, vectors = Terms.using("delta", []), Terms.using("delta", ["deletionVectors"])
         >>> print(breaking(Client(Release.parse("trino@426")), plain, vectors))
         refused: reads deletionVectors from 427
-        >>> print(breaking(Client(Release.parse("trino@427")), plain, vectors, was=Release.parse("trino@426")))
+        >>> print(breaking(Client(Release.parse("trino@469")), plain, vectors, was=Release.parse("trino@426")))
         None
     """
     lost = [

@@ -142,7 +142,7 @@ class Verdict:
 
         Example:
             >>> print(can("trino@426", "(3,7|R: deletionVectors|W: deletionVectors)").evidence)
-            from source
+            measured
         """
         product, version = self._support.product, self.release.version
         if self.unknown or product is None:
@@ -298,11 +298,14 @@ def _reasons(verdict: Verdict) -> Iterator[Reason]:
         for token, answered in _possible_dangers(support, need):
             yield _reason(verdict, token, answered)
         already = {token for token, answered in found.items() if answered.answer is Answer.WRONG}
+        told_once: dict[tuple[str, Answered], list[str]] = {}
         for operation, finer in _finer_dangers(support, need):
             for token in sorted((need.required - already) & finer.dangers):
                 answered = finer.answer(token, need.uses(token), need.table)
                 if answered.answer is Answer.WRONG:
-                    yield _reason(verdict, token, answered, operation)
+                    told_once.setdefault((token, answered), []).append(operation)
+        for (token, answered), operations in told_once.items():
+            yield _reason(verdict, token, answered, ", ".join(operations))
 
 
 def _features_first(token: str) -> tuple[bool, str]:

@@ -63,7 +63,7 @@ if TYPE_CHECKING:
 REAL: Final = {"finance": ("deltalake@1.0.2", "deltalake@1.6.6"), "lookup": ("hudi-rs@0.4.0", "hudi-rs@0.5.0")}
 """The real clients, with the release that each has and the one that it is to get."""
 
-AVAILABLE: Final = ("hudi@1.0.2", "delta-spark@3.2.0", "trino@430", *(new for _, new in REAL.values()))
+AVAILABLE: Final = ("hudi@1.0.2", "delta-spark@3.2.0", "trino@470", *(new for _, new in REAL.values()))
 OWN: Final = f"halocline@{__version__}"
 TARGET: Final = Target(enable=("deletionVectors",), table_version=8)
 

@@ -79,7 +79,7 @@ def test_who_breaks_by_a_change_of_a_table_is_asked_with_the_terms_of_the_table(
     columns = schema("id", field("day", "date"))
     Transaction.create(store).commit((), "CREATE TABLE", configuration=new_table(columns))
     url = store.root
-    assert fleet("member", "declare", "newer", "trino@430", "--reads", url)[0] == 0
+    assert fleet("member", "declare", "newer", "trino@470", "--reads", url)[0] == 0
     assert fleet("who-breaks", "--table", url, "--enable", "deletionVectors")[:2] == (0, ["none of 1 would break"])
     assert fleet("who-breaks", "--table", url, "--enable", "rowTracking")[0] == 0
     assert fleet("member", "declare", "older", "trino@426", "--reads", url)[0] == 0
@@ -161,7 +161,7 @@ def test_members_are_declared_shown_and_removed(fleet):
     (line,) = lines
     assert line == f"observe bi trino@426, declared, reads {Location.parse('lake/orders').url}", "the place in full"
     assert fleet("member", "declare", "bi", "trino@426", "--reads", "lake/orders")[1] == ["nothing changed"]
-    assert fleet("member", "declare", "bi", "trino@427", "--reads", "lake/orders")[1] != ["nothing changed"]
+    assert fleet("member", "declare", "bi", "trino@469", "--reads", "lake/orders")[1] != ["nothing changed"]
     fleet("member", "declare", "bi", "trino@426", "--reads", "lake/orders")
     _, lines, _ = fleet("members")
     row = next(line for line in lines if line.startswith("bi"))

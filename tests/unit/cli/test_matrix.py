@@ -45,7 +45,8 @@ def test_stretches_as_json_have_bounds_answers_and_what_goes_wrong(capsys):
         ("396", "412", "unknown"),
         ("412", "414", "wrong"),
         ("414", "427", "refused"),
-        ("427", None, "ok"),
+        ("427", "469", "wrong"),
+        ("469", None, "ok"),
     ]
     assert "deleted rows reappear" in stretches[1]["what"]
 
@@ -79,7 +80,7 @@ def test_a_protocol_as_json_has_the_verdicts(capsys):
 
 @pytest.mark.parametrize(
     ("releases", "code"),
-    [(["trino@427"], 0), (["trino@427", "trino@426"], 2), (["powerbi@2.131"], 2)],
+    [(["trino@469"], 0), (["trino@469", "trino@426"], 2), (["powerbi@2.131"], 2)],
 )
 def test_named_releases_decide_the_exit_code(capsys, releases, code):
     asked = [word for release in releases for word in ("--release", release)]

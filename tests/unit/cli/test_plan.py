@@ -16,7 +16,7 @@ from halocline.table import Table
 
 MEMBERS = """
 [releases]
-trino = ["426", "440"]
+trino = ["426", "470"]
 
 [[members]]
 name = "report"
@@ -43,7 +43,7 @@ def test_members_of_a_file_move_before_the_tables_and_the_plan_is_kept(lake, cap
     arguments = ["plan", lake / "lake", "--enable", "deletionVectors", "--members", lake / "members.toml", "--out", out]
     assert run([*map(str, arguments)]) == 2
     text = capsys.readouterr().out
-    assert "  ~ trino@426 to trino@440  (1 member: report)" in text
+    assert "  ~ trino@426 to trino@470  (1 member: report)" in text
     assert "  + enable deletionVectors  (2 tables: raw.clicks, sales.orders)" in text
     assert f"Next: halocline apply {out}" in text
     saved = SavedPlan.read(str(out))
@@ -64,7 +64,7 @@ def test_nothing_to_do_is_exit_code_0(lake, capsys):
 
 def test_no_safe_plan_is_exit_code_1_and_says_who(lake, capsys):
     members = lake / "members.toml"
-    members.write_text(MEMBERS.replace('"426", "440"', '"426"'))
+    members.write_text(MEMBERS.replace('"426", "470"', '"426"'))
     code, facts = planned(capsys, lake / "lake", "--enable", "deletionVectors", "--members", members)
     assert (code, facts["safe"], facts["inTheWay"]) == (1, False, ["report"])
     assert facts["blockers"][0]["verdict"] == "refused: reads deletionVectors from 427"
@@ -83,7 +83,7 @@ def test_members_of_a_fleet_are_asked(lake, capsys):
         admin.observe(declared("dashboards", "trino@426", open_store(table).root))
         code, facts = planned(capsys, table, "--enable", "deletionVectors", "--fleet", hosting.address)
     assert code == 2
-    assert [(each["member"], each["after"]) for each in facts["stages"][0]["upgrades"]] == [("dashboards", "trino@427")]
+    assert [(each["member"], each["after"]) for each in facts["stages"][0]["upgrades"]] == [("dashboards", "trino@469")]
 
 
 def test_an_unknown_member_is_refused_by_a_policy_even_if_it_was_accepted(lake, capsys):
@@ -135,8 +135,8 @@ def test_a_target_is_needed_and_unknown_keys_are_refused_with_the_nearest(lake, 
         (["--enable", "deletionVectors", "--select", "sales.order"], "nearest  sales.orders"),
         (["--table-version", "12"], "there is no table version 12"),
         (["--table-version", "-1"], "there is no table version -1"),
-        (["--release", "trno@440"], "nearest  trino"),
-        (["--enable", "deletionVectors", "--available", "trnio@440"], "nearest  trino"),
+        (["--release", "trno@470"], "nearest  trino"),
+        (["--enable", "deletionVectors", "--available", "trnio@470"], "nearest  trino"),
         (["--enable", "deletionVectors", "--history", "keep"], "when a feature is dropped, and none is"),
     ],
 )

@@ -41,7 +41,7 @@ def test_a_rollout_is_applied_watched_and_taken_back(lake, capsys):
     facts = json.loads(capsys.readouterr().out)
     assert (facts["state"], facts["stages"][0]["state"], facts["stages"][1]["state"]) == ("stopped", "waiting", "to do")
     assert facts["stages"][0]["since"] > 0
-    lake.run(report="trino@427")
+    lake.run(report="trino@469")
     assert called(lake, "apply", "--verify", "none") == 0
     assert "is done: 2 stages" in capsys.readouterr().out
     assert run(["status", str(lake.root / "r.plan"), "--watch"]) == 0
@@ -58,7 +58,7 @@ def test_a_rollout_is_applied_watched_and_taken_back(lake, capsys):
 
 
 def test_a_waiting_apply_goes_on_when_members_report(lake, capsys):
-    threading.Timer(0.5, lambda: lake.run(report="trino@427")).start()
+    threading.Timer(0.5, lambda: lake.run(report="trino@469")).start()
     assert called(lake, "apply", "--verify", "none", "--poll", "0.1") == 0
     told = capsys.readouterr().out
     assert told.count("waits for 1 of 1 members") == 1, "the same pause is told once"

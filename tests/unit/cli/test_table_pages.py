@@ -66,7 +66,7 @@ def lake(tmp_path, monkeypatch):
     orders, returns, items = (tmp_path / "lake" / name for name in ("orders", "returns", "items"))
     commit(orders, 0, told("CREATE TABLE", spark, 50), protocol(1, 2), metadata())
     commit(orders, 1, told("WRITE", spark, 49), add("a", 96_000_000_000))
-    commit(orders, 2, told("WRITE", "", 2, clusterId="trino-426-coordinator"), add("b", 100_000_000))
+    commit(orders, 2, told("WRITE", "Apache-Spark/3.3.1 Delta-Lake/2.2.0", 2), add("b", 100_000_000))
     commit(returns, 0, told("CREATE TABLE", rust), protocol(1, 2), metadata())
     commit(returns, 1, told("ADD FEATURE", rust), protocol(1, 7, writerFeatures=["changeDataFeed"]))
     vectors = {"delta.enableDeletionVectors": "true"}

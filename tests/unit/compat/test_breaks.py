@@ -69,7 +69,7 @@ def test_wrong_rows_come_first_and_are_not_hidden_behind_a_refused_write():
         ("delta-spark@3.2.0", "ok"),
     ]
     assert [str(each.client.release) for each in found.broken()] == ["powerbi@2.131", "trino@426"]
-    assert found.next_step() == "upgrade trino to 427; powerbi has no known release that reads it"
+    assert found.next_step() == "upgrade trino to 469; powerbi has no known release that reads it"
 
 
 def test_who_is_locked_out_already_does_not_break():
@@ -146,7 +146,7 @@ def test_mode_that_a_release_does_not_know_breaks_it():
 def test_mode_that_comes_with_use_breaks_who_works_wrongly_in_it_even_if_the_protocol_stays():
     unused = Terms(VECTORS.protocol, frozenset())
     used = Terms(VECTORS.protocol, frozenset({"deletionVectors", "deletionVectors:partitioned"}))
-    assert broken(unused, used, client("trino@430"), client("trino@446")) == {"trino@430": "wrong"}
+    assert broken(unused, used, client("trino@430"), client("trino@470")) == {"trino@430": "wrong"}
 
 
 def test_losing_one_of_two_operations_is_breaking_even_if_the_other_was_lost_before():

@@ -102,7 +102,7 @@ def test_spans_begin_and_end_at_known_releases(product):
         ("deltalake", "read", "v2Checkpoint", ["[1.3.2, 1.6.0)", "1.6.3"]),
         ("deltalake", "read.arrow", "timestampNtz", ["0.16.0"]),
         ("deltalake", "write", "columnMapping", ["1.6.1"]),
-        ("trino", "read", "deletionVectors", ["427"]),
+        ("trino", "read", "deletionVectors", ["469"]),
         ("trino", "read", "v2Checkpoint", ["444"]),
         ("duckdb-delta", "read", "v2Checkpoint", ["0.4.0"]),
         ("duckdb-delta", "read", "deletionVectors", ["0.3.0"]),

@@ -61,7 +61,8 @@ def made(folder, *facts, unlisted="refused", name="thing", separate=()):
         ("deltalake@0.6.3", VECTORS, "read", "wrong"),
         ("deltalake@1.6.6", "(1,7|W: checkpointProtection)", "write", "refused"),
         ("trino@426", VECTORS, "read", "refused"),
-        ("trino@427", VECTORS, "read", "ok"),
+        ("trino@427", VECTORS, "read", "wrong"),
+        ("trino@469", VECTORS, "read", "ok"),
         ("trino@413", VECTORS, "read", "wrong"),
         ("trino@478", "(1,2)", "write.append", "ok"),
         ("trino@478", "(1,2)", "write.delete", "wrong"),
@@ -279,7 +280,7 @@ def test_reasons_carry_the_source_of_the_fact():
     ("release", "protocol", "operation", "fix"),
     [
         ("deltalake@1.0.2", VECTORS, "read", "upgrade to deltalake 1.3.2 or later, or drop deletionVectors"),
-        ("trino@426", VECTORS, "read", "upgrade to trino 427 or later, or drop deletionVectors"),
+        ("trino@426", VECTORS, "read", "upgrade to trino 469 or later, or drop deletionVectors"),
         ("delta-spark@2.4.0", "(1,6)", "write", "upgrade to delta-spark 3.3.0 or later"),
         ("deltalake@1.6.0", "(3,7|R: v2Checkpoint|W: v2Checkpoint)", "read",
          "upgrade to deltalake 1.6.3 or later, or drop v2Checkpoint"),
@@ -335,7 +336,7 @@ def test_dropping_is_proposed_also_where_only_a_number_stands_in_the_way():
 
 
 def test_a_verdict_is_true_only_if_ok_and_equal_to_one_like_it():
-    yes, no = can("trino@427", VECTORS), can("trino@426", VECTORS)
+    yes, no = can("trino@469", VECTORS), can("trino@426", VECTORS)
     assert yes
     assert not no
     assert (yes.ok, no.refused, no.wrong, no.unknown) == (True, True, False, False)
@@ -349,11 +350,11 @@ def test_a_verdict_as_data_has_reasons_and_fix():
         "protocol": VECTORS,
         "operation": "read",
         "answer": "refused",
-        "evidence": "from source",
+        "evidence": "measured",
         "reasons": [
             {"feature": "deletionVectors", "answer": "refused", "text": "reads deletionVectors from 427"},
         ],
-        "fix": {"upgrade": "trino@427", "older": None, "drop": ["deletionVectors"]},
+        "fix": {"upgrade": "trino@469", "older": None, "drop": ["deletionVectors"]},
     }
 
 
@@ -412,8 +413,10 @@ def test_the_gate_names_what_is_missing(release, protocol, operation, condition,
 @pytest.mark.parametrize(
     ("release", "protocol", "answer", "evidence"),
     [
-        ("trino@426", VECTORS, "refused", "from source"),
-        ("trino@480", VECTORS, "ok", "from source"),
+        ("trino@425", VECTORS, "refused", "from source"),
+        ("trino@426", VECTORS, "refused", "measured"),
+        ("trino@427", VECTORS, "wrong", "measured"),
+        ("trino@482", VECTORS, "ok", "from source"),
         ("deltalake@1.6.6", VECTORS, "ok", "measured"),
         ("deltalake@1.0.2", VECTORS, "refused", "measured"),
         ("databricks-runtime@13.3", VECTORS, "ok", "said by the vendor"),

@@ -20,7 +20,7 @@ def test_stages_marks_and_who_is_affected_are_told():
     rollout = vectors("trino@426", "trino@470")
     text = to_text(explain(plan(rollout), users=rollout.users))
     assert "Stage 1: 1 member, one at a time in any order" in text
-    assert "  ~ trino@426 to trino@427  (1 member: report-0)" in text
+    assert "  ~ trino@426 to trino@469  (1 member: report-0)" in text
     assert "  + enable deletionVectors  (1 table: orders)" in text
     assert "      used by 2 members: report-0, report-1" in text
     assert text.endswith("Plan: 2 stages, 1 restart, 1 table move; the way back is open from everywhere.")

@@ -31,7 +31,7 @@ def test_three_verbs_lead_there_and_back(orchestrated, tmp_path, capsys):
     assert orchestrated.plan(place, plan, *wanted)
     assert not orchestrated.apply(plan, "--verify", "none"), "it waits, and says so"
     assert "waits for 1 of 1 members to report their release: report" in capsys.readouterr().out
-    lake.run(report="trino@427")
+    lake.run(report="trino@469")
     assert orchestrated.apply(plan, "--verify", "none")
     assert "deletionVectors" in Table.for_path(lake.path / "orders").terms.features_in_use
     assert not orchestrated.plan(place, plan, *wanted), "there is nothing left to do"

@@ -34,7 +34,7 @@ def plan(rollout: Rollout, *, rules: PlanRules = RULES) -> Plan | Impasse:
         >>> orders = RolloutTable("orders", Terms.using("delta", []), (vectors,))
         >>> found = plan(Rollout((orders,), (RolloutMember.of("report", "trino@426", reads=["orders"]),)))
         >>> [str(each.after) for each in found.upgrades], [each.action for each in found.moves]
-        (['trino@427'], ['enable deletionVectors'])
+        (['trino@469'], ['enable deletionVectors'])
     """
     judge = Judge(rollout, rules)
     router = Router(judge)

@@ -47,7 +47,7 @@ def test_user_that_lacks_the_feature_breaks(release, operation, why):
 
 @pytest.mark.parametrize(
     ("release", "operations"),
-    [("deltalake@1.6.6", ("read", "write")), ("trino@427", ("read",)), ("halocline@0.1.0", ("write",))],
+    [("deltalake@1.6.6", ("read", "write")), ("trino@469", ("read",)), ("halocline@0.1.0", ("write",))],
 )
 def test_user_that_has_the_feature_does_not_break(release, operations):
     user = User("x", release, operations, Provenance.REPORTED)

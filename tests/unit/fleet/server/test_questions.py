@@ -51,7 +51,7 @@ def test_who_breaks_by_a_raise_names_release_tables_and_fix(admin):
     old = found["etl-nightly"]
     assert (old.release, old.fix.partition("@")[0]) == ("deltalake@1.0.2", "deltalake")
     assert [use.table for use in old.tables] == ["lake/items", "lake/orders"]
-    assert (found["bi"].fix, found["bi"].provenance) == ("trino@427", "declared")
+    assert (found["bi"].fix, found["bi"].provenance) == ("trino@469", "declared")
     assert "find out" in found["who"].fix
 
 
@@ -59,7 +59,7 @@ def test_who_blocks_a_table_feature_is_judged_by_reports_and_by_knowledge(admin)
     found = by_name(admin.who_blocks("deletionVectors"))
     assert set(found) == {"etl-nightly", "bi", "who"}, "ingest says that it provides the feature"
     assert "deletionVectors" in found["etl-nightly"].text
-    assert "427" in found["bi"].fix
+    assert "469" in found["bi"].fix
 
 
 def test_who_blocks_a_feature_that_nobody_knows_is_not_found(admin):

@@ -48,7 +48,7 @@ def test_tables_wait_until_members_have_reported_their_release(lake):
     assert (pause.stage, pause.subjects) == (1, ("report",))
     assert "waits for 1 of 1 members" in pause.why
     assert not uses_vectors(lake, "orders")
-    lake.run(report="trino@427")
+    lake.run(report="trino@469")
     assert lake.applied(saved, heard) is None
     assert uses_vectors(lake, "orders")
     assert uses_vectors(lake, "items")
@@ -78,7 +78,7 @@ def test_rows_that_come_in_do_not_make_a_plan_stale(lake):
 
 def test_a_plan_is_refused_when_a_member_has_moved_since(lake):
     saved = lake.planned(**VECTORS)
-    lake.run(report="trino@430")
+    lake.run(report="trino@470")
     with pytest.raises(ConflictError, match="0 tables and 1 members have moved"):
         lake.applied(saved)
 
@@ -94,7 +94,7 @@ def test_a_member_that_runs_what_the_plan_does_not_know_stops_it(lake):
 def test_a_member_that_goes_back_keeps_tables_from_moving(lake):
     saved = lake.planned(**VECTORS)
     lake.applied(saved)
-    lake.run(report="trino@427")
+    lake.run(report="trino@469")
     window = QuietWindow("lunch", datetime.now(UTC), datetime.now(UTC) + timedelta(hours=1))
     assert "lunch" in lake.applied(saved, policy=RolloutPolicy(windows=(window,))).why
     assert lake.applied(saved, policy=RolloutPolicy(soak_s=600.0)).why.startswith("stage 1 soaks until")
@@ -107,7 +107,7 @@ def test_a_member_that_goes_back_keeps_tables_from_moving(lake):
 def test_a_member_that_comes_in_later_closes_the_gate_of_its_tables(lake):
     saved = lake.planned(**VECTORS)
     lake.applied(saved)
-    lake.run(report="trino@427", newcomer="delta-rs@0.10.0")
+    lake.run(report="trino@469", newcomer="delta-rs@0.10.0")
     pause = lake.applied(saved)
     assert pause.subjects == ("items", "orders")
     assert "the gate is closed, newcomer (delta-rs@0.10.0, unknown) would break" in pause.why
@@ -155,7 +155,7 @@ def test_two_people_at_once_one_is_refused_by_name(lake):
 def test_nothing_is_done_twice(lake):
     saved = lake.planned(**VECTORS)
     lake.applied(saved)
-    lake.run(report="trino@427")
+    lake.run(report="trino@469")
     lake.applied(saved)
     version = Table.for_path(lake.path / "orders").version
     heard = Heard()
@@ -196,7 +196,7 @@ def test_a_fleet_that_is_away_for_a_while_is_waited_for(lake):
             return super().look()
 
     heard = Heard()
-    lake.run(report="trino@427")
+    lake.run(report="trino@469")
     options = ApplyOptions(Verify.NONE, wait=True)
     done = apply_plan(saved, Away(saved, str(lake.members)), heard, by="ana", options=options, sleep=lambda _: None)
     assert done is None
@@ -210,12 +210,12 @@ def test_a_wave_does_not_go_on_while_a_member_of_an_earlier_one_is_back(lake):
     waves = [Stage((each,)) for each in sorted(wave.upgrades, key=lambda each: each.member, reverse=True)]
     saved = replace(saved, plan=replace(saved.plan, stages=(*waves, moves)))
     lake.applied(saved)
-    lake.run(report="trino@427", export="trino@426")
+    lake.run(report="trino@469", export="trino@426")
     assert lake.applied(saved).subjects == ("export",)
-    lake.run(report="trino@426", export="trino@427")
+    lake.run(report="trino@426", export="trino@469")
     pause = lake.applied(saved)
     assert (pause.stage, pause.subjects) == (2, ("report (trino@426)",)), "it came back as what it was"
-    lake.run(report="trino@427", export="trino@427")
+    lake.run(report="trino@469", export="trino@469")
     assert lake.applied(saved) is None
 
 
@@ -236,7 +236,7 @@ def test_a_table_that_was_deleted_before_is_named(lake):
 def test_a_table_that_was_deleted_meanwhile_stops_it_by_name_and_the_rest_can_be_taken_back(lake):
     saved = lake.planned(**VECTORS)
     lake.applied(saved)
-    lake.run(report="trino@427")
+    lake.run(report="trino@469")
     shutil.rmtree(lake.path / "items")
     with pytest.raises(NotFoundError, match="items"):
         lake.applied(saved, policy=RolloutPolicy(tables_at_once=1))
@@ -247,7 +247,7 @@ def test_a_table_that_was_deleted_meanwhile_stops_it_by_name_and_the_rest_can_be
             journal.write(MOVED, 2, name)
     back, _ = saved_way_back(saved, FleetWatch(saved, str(lake.members)))
     assert [each.table for each in back.plan.moves] == ["orders"], "what is gone is left out"
-    lake.run(report="trino@427")
+    lake.run(report="trino@469")
     assert lake.applied(back).subjects == ("report",), "the table is back, the member is waited for"
     assert not uses_vectors(lake, "orders")
 
@@ -256,7 +256,7 @@ def test_a_disk_that_is_full_stops_it_with_a_word_and_it_goes_on_when_there_is_r
     saved = lake.planned(**VECTORS)
     lake.run(report="trino@426")
     lake.applied(saved)
-    lake.run(report="trino@427")
+    lake.run(report="trino@469")
     whole = Journal.write
 
     def full(journal: Journal, kind: str, *args: object) -> None:
