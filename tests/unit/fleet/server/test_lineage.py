@@ -225,11 +225,11 @@ def test_a_posted_event_makes_a_member_and_a_later_one_replaces_it(fleet):
     hosting, admin = fleet
     status, answer = post(hosting, event(("trino", "426"), [dataset("s3://lake", "orders")]))
     assert (status, answer["tables"], answer["ignored"]) == (201, ["s3://lake/orders"], 0)
-    later = event(("trino", "430"), [dataset("s3://lake", "orders")], eventTime="2026-11-15T06:00:01Z")
+    later = event(("trino", "470"), [dataset("s3://lake", "orders")], eventTime="2026-11-15T06:00:01Z")
     assert post(hosting, later)[0] == 201
     (member,) = users_of(admin, "s3://lake/orders").values()
-    assert (member.release, member.provenance, member.role) == ("trino@430", "observed", "reader")
-    assert member.supported["delta"].hi == 4
+    assert (member.release, member.provenance, member.role) == ("trino@470", "observed", "reader")
+    assert member.supported["delta"].hi == 6
     assert member.last_seen_ms > 0
 
 
