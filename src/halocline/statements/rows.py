@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from pyspark.sql.types import ArrayType, DataType, MapType, StructField, StructType
+
 from halocline.errors import SchemaError
 from halocline.formats.base import TableFormat
 from halocline.spark.session.functions import F
@@ -135,8 +137,32 @@ def _fitted(
                 sides={"columns": ", ".join(wanted), "rows": ", ".join(df.columns)},
                 next_step="List the columns behind the name of the table, or use BY NAME.",
             )
-        df = df.toDF(*wanted)
+        df = _by_position(df.toDF(*wanted), StructType.fromJson(table.schema))
     return df.select("*", *(F.expr(value).alias(name) for name, value in fixed.items())) if fixed else df
+
+
+def _by_position(df: DataFrame, table: StructType) -> DataFrame:
+    """The rows with fields of structs under the names of the table's, too, which count by their places as well."""
+    known = {each.name.casefold(): each.dataType for each in table.fields}
+    types = {each.name: each.dataType for each in df.schema.fields}
+    named = {name: _named_as(type, known.get(name.casefold(), type)) for name, type in types.items()}
+    if named == types:
+        return df
+    return df.select(*(F.col(quoted(name)).cast(type).alias(name) for name, type in named.items()))
+
+
+def _named_as(found: DataType, wanted: DataType) -> DataType:
+    """A type with the names of another's fields; its own where the two have not the same shape."""
+    match found, wanted:
+        case StructType(), StructType() if len(found) == len(wanted):
+            pairs = zip(found.fields, wanted.fields, strict=True)
+            return StructType([StructField(b.name, _named_as(a.dataType, b.dataType), a.nullable) for a, b in pairs])
+        case ArrayType(), ArrayType():
+            return ArrayType(_named_as(found.elementType, wanted.elementType), found.containsNull)
+        case MapType(), MapType():
+            key, value = _named_as(found.keyType, wanted.keyType), _named_as(found.valueType, wanted.valueType)
+            return MapType(key, value, found.valueContainsNull)
+    return found
 
 
 def _written(

@@ -7,7 +7,7 @@ import pytest
 from pyspark.errors import PySparkException
 
 import halocline as hc
-from halocline.errors import HaloclineError, InputError, NotFoundError, SchemaError, UnsupportedError
+from halocline.errors import ConstraintError, HaloclineError, InputError, NotFoundError, SchemaError, UnsupportedError
 
 DAY = "DATE'2026-11-0{}'"
 CREATE = """
@@ -186,6 +186,34 @@ def test_text_of_limited_length_comes_in_as_a_new_column(lake):
     assert rows(lake, "SELECT c, v FROM t WHERE id = 9") == [("x  ", "ab")]
     with pytest.raises(HaloclineError, match="v"):
         lake.sql("INSERT INTO t (id, v) VALUES (10, 'abc')")
+
+
+def test_fields_of_structs_are_inserted_by_position_unless_by_name(lake):
+    lake.sql("CREATE TABLE n (id INT, s STRUCT<x: INT, y: INT>, l ARRAY<STRUCT<x: INT, y: INT>>)")
+    lake.sql("INSERT INTO n VALUES (1, struct(1, 2), array(struct(3, 4)))")
+    lake.sql("INSERT INTO n (s, id) SELECT named_struct('y', 1, 'x', 2), 2")
+    lake.sql("INSERT INTO n BY NAME SELECT named_struct('y', 1, 'x', 2) AS s, 3 AS id")
+    assert rows(lake, "SELECT id, s.x, s.y, l[0].x, l[0].y FROM n") == [
+        (1, 1, 2, 3, 4),
+        (2, 1, 2, None, None),
+        (3, 2, 1, None, None),
+    ]
+    for text in (
+        "INSERT INTO n (id, s) VALUES (4, struct(1))",
+        "INSERT INTO n BY NAME SELECT 4 AS id, struct(1, 2) AS s",
+    ):
+        with pytest.raises(SchemaError, match="do not fit"):
+            lake.sql(text)
+
+
+def test_text_is_inserted_into_columns_of_other_types_where_it_stands_for_a_value(lake):
+    lake.sql("CREATE TABLE v (i INT, d DATE, t TIMESTAMP, b BOOLEAN, n DECIMAL(5,2))")
+    lake.sql("INSERT INTO v VALUES ('7', '2026-11-01', '2026-11-01 10:00:00', 'true', '9.999')")
+    found = rows(lake, "SELECT i, CAST(d AS STRING), CAST(t AS STRING), b, CAST(n AS STRING) FROM v")
+    assert found == [(7, "2026-11-01", "2026-11-01 10:00:00", True, "10.00")]
+    for column, text in (("i", "x"), ("d", "2026-13-01"), ("b", "perhaps"), ("n", "1e9")):
+        with pytest.raises(ConstraintError, match=f"does not fit into column {column}"):
+            lake.sql(f"INSERT INTO v ({column}) VALUES ('{text}')")
 
 
 def test_a_partition_that_is_named_is_the_one_that_is_replaced(lake):

@@ -8,8 +8,8 @@ whatever the session says about ANSI:
 - `EXACT`, of values that an update or a merge assigns: numbers go into numbers, times into dates and times, any plain
   value into text, and text into any of these. A value that would lose its fraction or its time of day is refused when
   it comes; decimals and floating-point numbers are rounded to what their column holds;
-- `ANSI`, of rows whose writer asks for it: the same as Spark's own rules for storing values, where a fraction that a
-  column has no place for is cut off.
+- `ANSI`, of rows whose writer asks for it, and of SQL's INSERT: the same, but as Delta Spark stores values, where a
+  fraction or a time of day that a column has no place for is cut off.
 
 Inside structs, fields are matched by name without regard to case.
 
@@ -47,7 +47,7 @@ _DIGITS_KEPT_IN: Final[Mapping[str, int]] = {"float": 6, "double": 15}
 """A decimal of at most so many digits comes back from a floating-point number as it went in."""
 _TIMES: Final = ("date", "timestamp", "timestamp_ntz")
 _PLAIN: Final = frozenset({*_WHOLE, *_APPROXIMATE, *_TIMES, "boolean", "binary", "string"})
-_FROM_TEXT: Final = frozenset({*_WHOLE, *_APPROXIMATE, *_TIMES, "boolean"})
+_FROM_TEXT: Final = frozenset({*_WHOLE, *_APPROXIMATE, *_TIMES, "boolean", "binary"})
 _MOST_SHOWN: Final = 5
 
 
@@ -129,7 +129,7 @@ def is_assignable(source: DataType, target: DataType, casting: Casting) -> bool:
         return False
     if (is_number(source) and is_number(target)) or (source.name in _TIMES and target.name in _TIMES):
         return True
-    if casting is Casting.EXACT and source.name == "string":
+    if source.name == "string":
         return target.name in _FROM_TEXT or decimal_of(target) is not None
     return target.name == "string" and (source.name in _PLAIN or decimal_of(source) is not None)
 
@@ -302,7 +302,7 @@ _LACKING: Final = "no such column"
 _CAST: Final[Mapping[Casting, str]] = {
     Casting.WIDENING: "Cast the columns: nothing does it by itself.",
     Casting.EXACT: "Cast the values to the type of their column.",
-    Casting.ANSI: "Change the values: Spark has no cast that stores them there.",
+    Casting.ANSI: "Cast the values to the type of their column.",
 }
 _NEW: Final[Mapping[Casting, str]] = {
     Casting.WIDENING: "New columns come in with schema_mode='merge'; else leave them out.",

@@ -40,8 +40,8 @@ def append_rows(
         table: The table.
         df: The rows. Columns are found by name; those left out get what the table says.
         schema_mode: `merge` lets the table grow by the columns that it lacks.
-        cast: `ansi` casts values to their columns by Spark's rules for storing them, which cut off fractions; a value
-            may only grow into its column otherwise.
+        cast: `ansi` casts values to their columns as SQL's INSERT does, which cuts off fractions and reads text;
+            otherwise a value may only grow into its column.
         txn: An application and its own version. If the table has that version or a later one, nothing is done.
         user_metadata: A note for the history.
         max_records_per_file: The most rows of one new file.

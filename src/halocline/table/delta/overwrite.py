@@ -41,8 +41,8 @@ def overwrite_rows(
         partitions: `dynamic` replaces exactly the partitions that the new rows are in.
         schema_mode: `merge` lets the table grow; `overwrite` gives it the columns of the rows.
         partition_by: With `schema_mode="overwrite"`, the new partition columns; they stay if left out.
-        cast: `ansi` casts values to their columns by Spark's rules for storing them, which cut off fractions; a value
-            may only grow into its column otherwise.
+        cast: `ansi` casts values to their columns as SQL's INSERT does, which cuts off fractions and reads text;
+            otherwise a value may only grow into its column.
         txn: An application and its own version. If the table has that version or a later one, nothing is done.
         user_metadata: A note for the history.
         max_records_per_file: The most rows of one new file.

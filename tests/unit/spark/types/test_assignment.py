@@ -6,7 +6,7 @@ from halocline.errors import SchemaError
 from halocline.schema.types import Map
 from halocline.spark.types.assignment import Assignment, Casting, Lacking, is_assignable
 
-NO, EXACT, ANSI, ALL = set(), {Casting.EXACT}, {Casting.EXACT, Casting.ANSI}, set(Casting)
+NO, ANSI, ALL = set(), {Casting.EXACT, Casting.ANSI}, set(Casting)
 
 
 @pytest.mark.parametrize(
@@ -36,9 +36,10 @@ NO, EXACT, ANSI, ALL = set(), {Casting.EXACT}, {Casting.EXACT, Casting.ANSI}, se
         ("boolean", "string", ANSI),
         ("binary", "string", ANSI),
         ("decimal(5,1)", "string", ANSI),
-        ("string", "integer", EXACT),
-        ("string", "date", EXACT),
-        ("string", "decimal(4,1)", EXACT),
+        ("string", "integer", ANSI),
+        ("string", "date", ANSI),
+        ("string", "boolean", ANSI),
+        ("string", "decimal(4,1)", ANSI),
         ("boolean", "integer", NO),
         ("integer", "boolean", NO),
         ("long", "timestamp", NO),
@@ -135,9 +136,9 @@ def test_the_refusal_of_a_narrower_type_names_the_way_to_ask_for_it():
 @pytest.mark.parametrize(
     ("casting", "source", "target", "helps", "not_that"),
     [
-        (Casting.WIDENING, "string", "integer", "Cast the columns", "ansi"),
+        (Casting.WIDENING, "boolean", "integer", "Cast the columns", "ansi"),
         (Casting.EXACT, "boolean", "date", "Cast the values", "schema"),
-        (Casting.ANSI, "string", "integer", "no cast", "schema_mode"),
+        (Casting.ANSI, "boolean", "integer", "Cast the values", "schema_mode"),
     ],
 )
 def test_the_advice_names_nothing_that_does_not_help(casting, source, target, helps, not_that):
