@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql.types import ArrayType, DataType, MapType, StructField, StructType
 
 from halocline.errors import SchemaError
 from halocline.formats.base import TableFormat
+from halocline.schema import Field
 from halocline.spark.session.functions import F
 from halocline.spark.types.columns import quoted
+from halocline.statements.default_values import assigned, values_for
 from halocline.statements.references import path_of, without_qualifier
 from halocline.statements.target import StatementTarget, Translate
 from halocline.statements.text import Reader
@@ -46,7 +49,8 @@ def update(target: StatementTarget) -> DataFrame | None:
     values = reader.once(reader.listed(lambda: _assignment(target, ",", "WHERE")))
     where = _where(target)
     reader.end()
-    return target.delta(table).update(where, values)
+    found = target.delta(table)
+    return found.update(where, assigned(values, found.table.snapshot().schema))
 
 
 def delete(target: StatementTarget) -> DataFrame | None:
@@ -99,7 +103,10 @@ def insert(target: StatementTarget) -> DataFrame | None:
         return None
     reader.accept("TABLE")
     table = target.table()
-    fixed = reader.once(reader.parenthesised(lambda: _fixed(reader))) if reader.accept("PARTITION") else {}
+    said = reader.once(reader.parenthesised(lambda: _fixed(reader))) if reader.accept("PARTITION") else {}
+    fixed = {name: value for name, value in said.items() if value is not None}
+    if table.format is TableFormat.DELTA:
+        _check_partitions(table, said)
     where = None
     if not overwrite and reader.accept("REPLACE", "WHERE"):
         where = target.expression(reader.until("SELECT", "VALUES", "WITH", "TABLE", "FROM"))
@@ -111,16 +118,32 @@ def insert(target: StatementTarget) -> DataFrame | None:
         reader.refuse("columns are matched by their names or listed, not both")
     query = reader.until()
     reader.end()
+    if table.format is TableFormat.DELTA and not by_name:
+        query = values_for(query, _columns(target, table, names, fixed))
     df = _fitted(target, table, target.rows(prefix + query), names, fixed, by_name)
     return _written(target, table, df, overwrite, where, fixed)
 
 
-def _fixed(reader: Reader) -> tuple[str, str]:
+def _columns(
+    target: StatementTarget, table: Table, names: list[str] | None, fixed: Mapping[str, str]
+) -> Sequence[Field]:
+    """The columns that the rows are for, in their order."""
+    columns = {each.name.casefold(): each for each in target.delta(table).table.snapshot().schema.fields}
+    given = {each.casefold() for each in fixed}
+    wanted = [name for name in columns if name not in given] if names is None else list(map(str.casefold, names))
+    return [columns[name] for name in wanted if name in columns]
+
+
+def _fixed(reader: Reader) -> tuple[str, str | None]:
+    """Takes a partition column, and its value unless the rows bring it."""
     name = reader.identifier()
-    if reader.word() != "=":
-        reader.refuse("a partition needs its value here; without any, the rows themselves say where they belong")
-    reader.expect("=")
-    return name, reader.until(",")
+    return name, reader.until(",") if reader.accept("=") else None
+
+
+def _check_partitions(table: Table, said: Mapping[str, object]) -> None:
+    known = {each.casefold() for each in table.detail().get("partitionColumns", ())} if said else set()
+    if unknown := [name for name in said if name.casefold() not in known]:
+        raise SchemaError.unknown(f"{unknown[0]!r} is no partition column", unknown[0], sorted(known))
 
 
 def _fitted(
