@@ -66,7 +66,7 @@ def test_deleted_rows_in_a_bucket_are_gone_and_columns_left_out_are_not_read(spa
         FileLayout(schema),
         columns=["id"],
         deleted={0: BitMap64(range(0, 500, 2))},
-        rows=RowColumns(row="r"),
+        rows=RowColumns(place="r"),
     )
 
     assert back.columns == ["id", "r"]

@@ -95,7 +95,7 @@ def test_splits_and_skipped_row_groups_do_not_move_positions(spark, lake, conf, 
 def test_positions_count_deleted_rows(spark, lake, mode):
     lake.add("1.parquet", pa.table({"id": range(10)}), deleted=[0, 4])
 
-    df = lake.scan(spark, ID, rows=RowColumns(file="f", row="r"))
+    df = lake.scan(spark, ID, rows=RowColumns(file="f", place="r"))
 
     assert sorted((row["id"], row["r"]) for row in df.collect()) == [(n, n) for n in range(10) if n not in (0, 4)]
 
@@ -133,12 +133,27 @@ def test_deleted_rows_are_gone_whatever_is_made_of_the_frame(spark, lake, tmp_pa
     assert ids(made(lake.scan(spark, ID))) == ids(living)
 
 
+@pytest.mark.parametrize("made", MADE_OF_IT.values(), ids=MADE_OF_IT.keys())
+def test_rows_with_places_that_nobody_asks_for_are_there_whatever_is_made_of_the_frame(spark, lake, tmp_path, made):
+    lake.add("1.parquet", pa.table({"id": range(10)}))
+    lake.add("2.parquet", pa.table({"id": range(10, 20)}), deleted=[0, 9])
+    pq.write_table(pa.table({"id": [n for n in range(20) if n not in (10, 19)]}), tmp_path / "living.parquet")
+
+    living = made(spark.read.parquet(str(tmp_path / "living.parquet")))
+
+    assert ids(made(lake.scan(spark, ID, rows=RowColumns(place="p")).select("id"))) == ids(living)
+
+
 def test_session_that_reads_whole_structures_misses_no_deleted_row(spark, lake, conf):
     conf("spark.sql.optimizer.nestedSchemaPruning.enabled", "false")
     lake.add("1.parquet", pa.table({"id": range(10)}), deleted=[3])
+    lake.add("2.parquet", pa.table({"id": range(10, 20)}))
 
+    placed = lake.scan(spark, ID, rows=RowColumns(place="p"))
     assert ids(lake.scan(spark, ID).where("id < 5")) == [0, 1, 2, 4]
-    assert lake.scan(spark, ID).count() == 9
+    assert lake.scan(spark, ID).count() == 19
+    assert sorted(row["p"] & 0xFF for row in placed.collect()) == sorted([*range(3), *range(4, 10), *range(10)])
+    assert placed.count() == 19
 
 
 def test_clean_files_are_scanned_without_a_join(spark, lake, capsys):

@@ -15,7 +15,7 @@ from tests.support import columns
 
 from halocline.errors import InputError, MalformedError, UnsupportedError
 from halocline.spark.scan import manifest, sources
-from halocline.spark.scan.row_columns import RowColumns
+from halocline.spark.scan.row_columns import RowColumns, file_of, position_of
 from halocline.spark.scan.scan import scan
 from halocline.spark.session import pinning, session
 from halocline.spark.session.file_system import spark_address
@@ -162,9 +162,9 @@ def test_unusable_manifests_fall_back_to_paths(spark, lake, types, monkeypatch, 
         lake.add("p=y/b.parquet", pa.table({"id": [4]}), values={"p": "y"})
         schema = types.struct(id="long", p="string")
 
-        df = lake.scan(spark, schema, partition_columns=["p"], rows=RowColumns(file="f", row="r"))
+        df = lake.scan(spark, schema, partition_columns=["p"], rows=RowColumns(file="f", place="r"))
 
-        assert collected(df) == [(1, "x", 0, 0), (3, "x", 0, 2), (4, "y", 1, 0)]
+        assert collected(df) == [(1, "x", 0, 0), (3, "x", 0, 2), (4, "y", 1, 1 << 36)]
         conf("spark.halocline.scan.mode", "manifest")
         with pytest.raises(UnsupportedError, match="does not take manifests"):
             lake.scan(spark, schema, partition_columns=["p"])
@@ -415,13 +415,20 @@ def test_rows_are_identified_by_file_position_and_id(spark, lake, types, conf, c
     lake.add("1.parquet", pa.table({"id": [1, 2, 3]}), base_row_id=100, version=4, deleted=[0])
     lake.add("2.parquet", pa.table({"id": [4, 5], "_id": [7, None], "_v": [2, None]}), base_row_id=200, version=5)
     rows = RowColumns(
-        file="f", row="r", row_id="i", row_commit_version="v", stored_row_id="_id", stored_row_commit_version="_v"
+        file="f", place="r", row_id="i", row_commit_version="v", stored_row_id="_id", stored_row_commit_version="_v"
     )
 
     df = lake.scan(spark, ID, rows=rows)
 
     assert df.columns == ["id", "f", "r", "i", "v"]
-    assert collected(df) == [(2, 0, 1, 101, 4), (3, 0, 2, 102, 4), (4, 1, 0, 7, 2), (5, 1, 1, 201, 5)]
+    parts = f"{file_of('r')} = f AS same", f"{position_of('r')} AS position"
+    found = df.selectExpr("id", "f", *parts, "i", "v")
+    assert collected(found) == [
+        (2, 0, True, 1, 101, 4),
+        (3, 0, True, 2, 102, 4),
+        (4, 1, True, 0, 7, 2),
+        (5, 1, True, 1, 201, 5),
+    ]
     assert collected(lake.scan(spark, ID, rows=RowColumns(row_id="i"))) == [(2, 101), (3, 102), (4, 200), (5, 201)]
 
 
@@ -429,7 +436,7 @@ def test_positions_are_right_whatever_is_skipped_or_split(spark, lake, conf, col
     conf("spark.sql.files.maxPartitionBytes", "20000")
     lake.add("1.parquet", pa.table({"id": range(50_000)}), row_group_size=1000)
 
-    df = lake.scan(spark, ID, rows=RowColumns(row="r"))
+    df = lake.scan(spark, ID, rows=RowColumns(place="r"))
 
     assert df.where("id <> r").count() == 0
     assert collected(df.where("id > 49000 AND id < 49003")) == [(49001, 49001), (49002, 49002)]
@@ -451,7 +458,7 @@ def test_unknown_releases_of_spark_number_rows_in_the_public_way(spark, lake, co
     lake.add("1.parquet", pa.table({"id": [7, 8, 9]}), deleted=[1])
 
     assert collected(lake.scan(spark, ID)) == [(7,), (9,)]
-    assert collected(lake.scan(spark, ID, rows=RowColumns(row="r"))) == [(7, 0), (9, 2)]
+    assert collected(lake.scan(spark, ID, rows=RowColumns(place="r"))) == [(7, 0), (9, 2)]
 
 
 @pytest.mark.parametrize("name", ["_metadata", sources.INNER_ROW, sources.INNER_ROW.upper()])

@@ -12,7 +12,7 @@ from tests.support.tables import FEED, VECTORS, rows_of, their_rows
 
 from halocline.errors import ConstraintError, InputError, SchemaError
 from halocline.table import Table
-from halocline.table.delta import merge
+from halocline.table.delta import merge, row_changes
 from halocline.table.delta.new_table import Identity, column
 
 TABLES = {
@@ -103,6 +103,23 @@ def test_clauses_of_every_kind_leave_the_rows_that_the_first_one_decides(kind, t
     info = table.history()[0].info.values
     assert info["operation"] == "MERGE"
     assert info["operationParameters"]["notMatchedBySourcePredicates"].count("actionType") == 2
+
+
+JOINS = {"beside the hits": {}, "after the hits": {"_SMALL_VALUES": 0}, "shuffled": {"_SMALL_VALUES": 0, "SMALL": 0}}
+
+
+@pytest.mark.parametrize("limits", JOINS.values(), ids=JOINS.keys())
+def test_rows_are_the_same_however_a_source_that_goes_by_the_tables_alias_is_joined(
+    limits, tmp_path, spark, monkeypatch
+):
+    for name, value in limits.items():
+        monkeypatch.setattr(row_changes, name, value)
+    table = Table.create(tmp_path / "t", frame(spark, [(i, 0, i, "old") for i in range(40)]).repartition(3), spark)
+    frame(spark, [(i, 0, -i, "new") for i in range(30, 50)]).createOrReplaceTempView("t")
+    source = spark.table("t").withColumnRenamed("id", "key")
+    done = table.merge(source, "id = key").when_matched_update(set={"v": "key * 10"}).execute()
+    assert rows_of(table) == sorted((i, 0, i * 10 if i >= 30 else i, "old") for i in range(40))
+    assert done.metrics["numTargetRowsUpdated"] == 10
 
 
 def test_only_files_with_matches_are_read_and_rewritten(tmp_path, spark):

@@ -25,6 +25,7 @@ def test_rows_that_meet_a_condition_get_new_values_and_others_stay(kind, tmp_pat
     rows = [(i, i % 3, i * 2) for i in range(60)]
     updates = [
         ({"v": "v + p"}, "id % 5 = 0", lambda i, p, v: i % 5 == 0, lambda i, p, v: (i, p, v + p)),
+        ({"v": "v + 1"}, "nullif(p, 1) = 0", lambda i, p, v: p == 0, lambda i, p, v: (i, p, v + 1)),
         ({"P": F.lit(7), "v": 1}, F.col("id") < 9, lambda i, p, v: i < 9, lambda i, p, v: (i, 7, 1)),
         ({"v": "-v"}, "p = 2", lambda i, p, v: p == 2, lambda i, p, v: (i, p, -v)),
         ({"id": "id + 100", "v": "id"}, None, lambda i, p, v: True, lambda i, p, v: (i + 100, p, i)),

@@ -156,7 +156,7 @@ class _Scan:
         # Bitmaps in the plan go by the order of the files; whoever wants the files' numbers gets a join instead.
         constant = branch.dirty and not rows.names and deleted_rows.size_of(bitmaps) <= deleted_rows.CONSTANT
         joined = bool(rows.of_file) or (branch.dirty and not constant)
-        marked = joined or rows.file is not None
+        marked = joined or rows.with_file
         positioned = (joined and branch.dirty) or rows.with_position
         source = sources.read(
             branch.files,
@@ -164,7 +164,6 @@ class _Scan:
             marks=range(len(numbers)) if constant else numbers,
             key=marked or constant or (branch.folders is None and self._values.differ(branch.groups)),
             row=branch.dirty or rows.with_position,
-            paired=constant,
             folders=branch.folders is not None,
             checksums=self._checksums,
         )
@@ -215,7 +214,7 @@ class _Scan:
             fields=without_void(self._data),
             partitions=self._partitions,
             stored=rows.stored,
-            file=NUMBER if rows.file else None,
+            file=NUMBER if rows.with_file else None,
             row=ROW if rows.with_position else None,
             of_file=list(rows.of_file),
         )

@@ -9,7 +9,7 @@ Every file has a *key*: a number that is its own, its *mark*, and the number of 
 The position of a row in its file is `_metadata.row_index` in public. Spark's reader puts it into a column of an inner
 name first, and takes it from there into a structure that it makes for every row. Releases that are known to do so are
 asked for the inner column, which is far cheaper. They refuse it in a plan that could also ask for the public one: any
-plan in which `_metadata` is left over unused. So it is for scans that always use the key where they use the position.
+plan in which `_metadata` is left over unused. So positions are for scans that use the key wherever they use them.
 """
 
 from __future__ import annotations
@@ -135,21 +135,19 @@ class Sources:
         marks: Sequence[int],
         key: bool = False,
         row: bool = False,
-        paired: bool = False,
         folders: bool = False,
         checksums: bool = False,
     ) -> Source:
         """Opens a native scan of files, each with a mark.
 
-        It is told whether the keys of files and the positions of rows are going to be used, and whether positions only
-        where keys are. With a manifest alone, Spark can take partition columns from folders. Pages can be compared with
-        their checksums.
+        It is told whether the keys of files are going to be used, and with them the positions of rows. With a manifest
+        alone, Spark can take partition columns from folders. Pages can be compared with their checksums.
         """
         bits = max(*marks, 1).bit_length()
         keys = [file.group << bits | mark for file, mark in zip(files, marks, strict=True)]
         if self.by_manifest:
             entries = [(url_of(file.address), file.size, key) for file, key in zip(files, keys, strict=True)]
-            inner = row and paired and self._spark.version.startswith(_NUMBERING)
+            inner = row and self._spark.version.startswith(_NUMBERING)
             if inner:
                 schema = type(schema)([*schema.fields]).add(INNER_ROW, "long")
             df = self._manifests.read(schema, entries, folders=folders, checksums=checksums)

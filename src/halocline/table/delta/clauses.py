@@ -21,8 +21,7 @@ from halocline.spark.types.columns import quoted, written_fields
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-FILE: Final = "__halocline_file_number"
-ROW: Final = "__halocline_row_number"
+PLACE: Final = "__halocline_place"
 TARGET_ALIAS: Final = "t"
 """What a table is called in the expressions of a merge that does not say otherwise."""
 
@@ -74,10 +73,10 @@ def chosen(clauses: Sequence[Clause], first: int = 0) -> Column:
     return F.lit(None).cast("int") if found is F else found
 
 
-def with_old(df: DataFrame, schema: Struct, alias: str) -> DataFrame:
-    """Rows of a table under an alias, with the struct `OLD`."""
-    names = [quoted(field.name) for field in written_fields(schema)]
-    return df.alias(alias).select("*", F.struct(*map(F.col, names)).alias(OLD))
+def with_old(df: DataFrame, schema: Struct, target: DataFrame) -> DataFrame:
+    """Rows of a table, perhaps beside others, with the struct `OLD`; `target` is the frame that they come from."""
+    columns = [target[quoted(field.name)] for field in written_fields(schema)]
+    return df.select("*", F.struct(*columns).alias(OLD))
 
 
 def is_steady(where: str) -> bool:

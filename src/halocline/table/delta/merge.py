@@ -24,7 +24,7 @@ from halocline.formats.delta.configuration.table_configuration import TableConfi
 from halocline.schema.defaults import default_of
 from halocline.schema.types import Primitive, Struct
 from halocline.spark.scan.frames import frame_of
-from halocline.spark.scan.row_columns import RowColumns
+from halocline.spark.scan.row_columns import RowColumns, file_of, position_of
 from halocline.spark.session.analysis import Expression, column_of
 from halocline.spark.session.functions import F
 from halocline.spark.session.pinning import computed_once
@@ -34,8 +34,7 @@ from halocline.spark.types.columns import blank_frame, quoted, written_fields
 from halocline.spark.write.row_plan import plan_rows
 from halocline.table.delta.clauses import (
     CLAUSE,
-    FILE,
-    ROW,
+    PLACE,
     TARGET_ALIAS,
     Clause,
     ClauseKind,
@@ -59,6 +58,7 @@ SOURCE_ALIAS: Final = "s"
 """What a source goes by whose own names do not make sense of the expressions."""
 
 _SOURCE: Final = "__halocline_source"
+_MET: Final = "__halocline_met"
 _BROADCAST_BYTES: Final = 32 * 1024 * 1024
 _BYTES_PER_VALUE: Final = 16
 
@@ -211,7 +211,7 @@ class Merge(RowChange):
         return F.broadcast(self.rows) if size <= _BROADCAST_BYTES else self.rows
 
     def _target(self, files: pa.Table) -> DataFrame:
-        df = frame_of(self.spark, self.snapshot, files=files, rows=RowColumns(file=FILE, row=ROW))
+        df = frame_of(self.spark, self.snapshot, files=files, rows=RowColumns(place=PLACE))
         return df.alias(self.asked.target_alias)
 
     def _pairs(self, candidates: pa.Table) -> DataFrame | None:
@@ -222,7 +222,7 @@ class Merge(RowChange):
         if not self.changing:
             return computed_once(both.select(F.col(SOURCE_ID).alias(HIT_SOURCE)).distinct())
         taken = chosen(self.asked.matched).alias(CLAUSE)
-        return computed_once(both.select(FILE, ROW, F.col(SOURCE_ID).alias(HIT_SOURCE), taken))
+        return computed_once(both.select(PLACE, F.col(SOURCE_ID).alias(HIT_SOURCE), taken))
 
     def _hits(self, candidates: pa.Table, pairs: DataFrame | None) -> Hits:
         asked = self.asked
@@ -244,11 +244,11 @@ class Merge(RowChange):
         """The rows of the table that no row of the source matches, and that a clause takes."""
         rows = self._target(candidates)
         taken = chosen(self.asked.not_matched_by_source, len(self.asked.matched)).alias(CLAUSE)
-        alone = rows.select(FILE, ROW, F.lit(None).cast("long").alias(SOURCE_ID), taken)
+        alone = rows.select(PLACE, F.lit(None).cast("long").alias(SOURCE_ID), taken)
         alone = alone.where(F.col(CLAUSE).isNotNull())
         if pairs is not None:
-            met = pairs.select(F.col(FILE).alias("file"), F.col(ROW).alias("row"))
-            alone = alone.join(met, (F.col(FILE) == F.col("file")) & (F.col(ROW) == F.col("row")), "left_anti")
+            met = pairs.select(F.col(PLACE).alias(_MET))
+            alone = alone.join(met, F.col(PLACE) == F.col(_MET), "left_anti")
         return computed_once(alone)
 
     def _beside(self, df: DataFrame) -> DataFrame:
@@ -274,16 +274,17 @@ class Merge(RowChange):
         return adds
 
     def _ambiguous(self, candidates: pa.Table, found: DataFrame) -> InputError:
-        twice = found.groupBy(FILE, ROW).count().where("count > 1").first()
+        claimed = found.groupBy(PLACE).count().where("count > 1")
+        twice = claimed.selectExpr(PLACE, "count", file_of(PLACE), position_of(PLACE)).first()
         assert twice is not None
-        here = (F.col(FILE) == F.lit(twice[0])) & (F.col(ROW) == F.lit(twice[1]))
+        here = F.col(PLACE) == F.lit(twice[0])
         names = [quoted(field.name) for field in written_fields(self.snapshot.schema)]
-        row = self._target(candidates.slice(twice[0], 1)).where(F.col(ROW) == F.lit(twice[1]))
+        row = self._target(candidates.slice(twice[2], 1)).where(F.col(PLACE) == F.lit(twice[3]))
         mine = row.select(F.to_json(F.struct(*names))).first()
         claims = found.where(here).select(F.col(SOURCE_ID).alias(HIT_SOURCE)).orderBy(HIT_SOURCE).limit(2)
         theirs = claims.join(self.rows, F.col(HIT_SOURCE) == F.col(SOURCE_ID)).select(F.to_json(_SOURCE)).collect()
         return InputError(
-            f"{twice[2]} rows of the source match the same row of {self.url}, and only one of them can change it",
+            f"{twice[1]} rows of the source match the same row of {self.url}, and only one of them can change it",
             condition="MERGE_AMBIGUOUS",
             sides={
                 "row of the table": "" if mine is None else str(mine[0])[:500],

@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 MOST_VALUES: Final = 200
 """So many values of a key are named one by one."""
 
+_ROUGHLY: Final = 0.3
+"""How far off the number of values may be that decides whether they are looked at: to know it better takes longer."""
+
 _NO_NAMES: Final = ("STRING", "NUMBER", "R_PAREN", "R_BRACKET")
 _WHOLE: Final = ("byte", "short", "integer", "long")
 
@@ -119,14 +122,14 @@ def pruning(parts: Parts, rows: DataFrame, target: Struct, source: Struct) -> tu
     aggregates = [F.count(F.lit(1))]
     for _, other in keys:
         column = F.col(quoted(other))
-        aggregates += [F.min(column), F.max(column), F.approx_count_distinct(column)]
+        aggregates += [F.min(column), F.max(column), F.approx_count_distinct(column, _ROUGHLY)]
     with unabridged(rows):
         figures = rows.agg(*aggregates).collect()[0]
     tests = list(parts.tests)
     for number, (one, other) in enumerate(keys):
         lowest, highest, distinct = figures[1 + 3 * number : 4 + 3 * number]
         test = _range_test(quoted(one), lowest, highest)
-        if distinct <= MOST_VALUES // 2 and lowest is not None:
+        if distinct <= MOST_VALUES and lowest is not None:
             values = [row[0] for row in rows.select(quoted(other)).distinct().limit(MOST_VALUES + 1).collect()]
             test = _list_test(quoted(one), values) or test
         tests += [test] if test else []

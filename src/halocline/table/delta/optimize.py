@@ -30,13 +30,14 @@ from halocline.progress import working
 from halocline.schema.types import Path, Primitive
 from halocline.spark.scan.footers import footers
 from halocline.spark.scan.frames import frame_of, session_zone
+from halocline.spark.scan.row_columns import file_of
 from halocline.spark.session.functions import F
 from halocline.spark.session.session import settings
 from halocline.spark.types.columns import quoted
 from halocline.spark.types.file_layout import FileLayout
 from halocline.table.arguments import checks_arguments
 from halocline.table.delta.bins import bins_of, spread
-from halocline.table.delta.clauses import FILE, ROW, predicate_of
+from halocline.table.delta.clauses import PLACE, predicate_of
 from halocline.table.delta.clusters import clustered, to_cluster
 from halocline.table.delta.matches import is_about_partitions, matches
 from halocline.table.delta.opened import Opened
@@ -51,13 +52,12 @@ if TYPE_CHECKING:
 
 TARGET_SIZE: Final = "delta.targetFileSize"
 _DEFAULT_SIZE: Final = 1024 * 1024 * 1024
+_FILE: Final = "__halocline_file_number"
 _KEY: Final = "__halocline_bin"
 _OWN_TASKS: Final = {"spark.sql.unionOutputPartitioning": "false"}
 """Newer releases of Spark have one task for a union of parts that have one task each."""
 _MOST_SCANS: Final = 16
 """Up to how many bins are scanned one by one: planning takes its time for each, and more small ones are sent sooner."""
-_ROW_BITS: Final = 36
-"""Bits for the position of a row in its file; the file has the 27 above."""
 _UNORDERED: Final = ("binary", "variant", "void", "boolean")
 _UNITS: Final = {"b": 1, "kb": 1024, "k": 1024, "mb": 1024**2, "m": 1024**2, "gb": 1024**3, "g": 1024**3}
 
@@ -276,13 +276,12 @@ class _Rearranging(RowChange):
         numbers = [number for each in bins for number in each]
         keys = spread(self.spark, len(bins))
         of_file = np.repeat(keys, [len(each) for each in bins])
-        rows = self._rows(files, numbers)
-        side = pa.table({FILE: pa.array(range(len(numbers)), pa.int64()), _KEY: pa.array(of_file, pa.int64())})
-        rows = rows.join(F.broadcast(self.spark.createDataFrame(side)), FILE)
+        columns = replace(files.identities(), place=PLACE)
+        rows = frame_of(self.spark, self.snapshot, files=self._taken(numbers), rows=columns)
+        side = pa.table({_FILE: pa.array(range(len(numbers)), pa.int64()), _KEY: pa.array(of_file, pa.int64())})
+        rows = rows.join(F.broadcast(self.spark.createDataFrame(side)), F.expr(file_of(PLACE)) == F.col(_FILE))
         # Rows stay in their order, by one number: Spark sorts by several columns row by row, which takes far longer.
-        order = F.expr(f"shiftleft({FILE}, {_ROW_BITS}) | {ROW}")
-        rows = rows.repartition(len(bins), F.col(_KEY)).withColumn(_KEY, order).drop(FILE, ROW)
-        return rows.sortWithinPartitions(_KEY).drop(_KEY)
+        return rows.repartition(len(bins), F.col(_KEY)).sortWithinPartitions(PLACE).drop(_KEY, _FILE, PLACE)
 
     def cluster(self, columns: Sequence[Path], largest: int, full: bool) -> RowsChanged:
         """Writes files that are not clustered by these columns in the order of a curve through them."""
@@ -305,16 +304,14 @@ class _Rearranging(RowChange):
         total = sum(size or 0 for size in old["size"].to_pylist())
         count = max(1, math.ceil(total / largest))
         rows = with_z_value(
-            self._rows(files, chosen).drop(FILE, ROW), columns, sum(records or 0 for records in records_in(old))
+            frame_of(self.spark, self.snapshot, files=old, rows=files.identities()),
+            columns,
+            sum(records or 0 for records in records_in(old)),
         )
         order = [F.expr(each) for each in (*map(quoted, self.snapshot.partition_columns), VALUE, *columns)]
         rows = rows.repartitionByRange(count, *order) if count > 1 else rows.coalesce(1)
         rows = rows.sortWithinPartitions(*order).drop(VALUE)
         return files.rewrite(rows, self.snapshot.schema, data_change=False)
-
-    def _rows(self, files: RowFiles, numbers: Sequence[int]) -> DataFrame:
-        columns = replace(files.identities(), file=FILE, row=ROW)
-        return frame_of(self.spark, self.snapshot, files=self._taken(numbers), rows=columns)
 
     def _taken(self, numbers: Sequence[int]) -> pa.Table:
         return self.files.take(pa.array(numbers, pa.int64()))

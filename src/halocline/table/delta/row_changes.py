@@ -1,12 +1,13 @@
 """Changing rows where they are: from the rows that clauses take to the actions of one commit.
 
-*Hits* are the rows that a clause takes: the file, the position in it, the number of the clause, and the row of the
-source that goes with it, if there is one. They are computed once and kept, so that everything that follows agrees on
-them, whatever the condition was. Only files with hits are touched. Either all their rows are written again, changed or
-not; or, where the table marks rows, the hits are marked and only changed rows are written. Rows keep their ids.
+*Hits* are the rows that a clause takes: their places, the number of the clause, and the row of the source that goes
+with it, if there is one. They are computed once and kept, so that everything that follows agrees on them, whatever the
+condition was. Only files with hits are touched. Either all their rows are written again, changed or not; or, where the
+table marks rows, the hits are marked and only changed rows are written. Rows keep their ids.
 
-Rows are deleted by a condition that says the same in every query without computing hits: files all of whose rows meet
-it are removed unread, and of the others the rows that stay are written again, or those that go are marked.
+A condition that says the same in every query needs no places. Rows are deleted by it without computing hits: files all
+of whose rows meet it are removed unread, and of the others the rows that stay are written again, or those that go are
+marked. Rows are updated by it where files are written again: it is held against each row once more.
 
 A table with a change feed gets the rows before and after as change files, unless nothing but whole files went, or rows
 were only marked as deleted: readers see that by themselves.
@@ -31,7 +32,7 @@ from halocline.formats.delta.log.file_actions import removes_from
 from halocline.formats.delta.log.live_files import from_adds
 from halocline.formats.delta.snapshot.snapshot import Snapshot
 from halocline.spark.scan.frames import frame_of, session_zone
-from halocline.spark.scan.row_columns import RowColumns
+from halocline.spark.scan.row_columns import RowColumns, file_of, place_of, position_of
 from halocline.spark.scan.scan import scan
 from halocline.spark.session.analysis import Expression, check_steady, column_of
 from halocline.spark.session.functions import F
@@ -44,9 +45,8 @@ from halocline.spark.write.row_plan import RowPlan
 from halocline.storage.base import Store
 from halocline.table.delta.clauses import (
     CLAUSE,
-    FILE,
     OLD,
-    ROW,
+    PLACE,
     Clause,
     ClauseKind,
     check_analysed,
@@ -66,9 +66,12 @@ SOURCE_ID: Final = "__halocline_source_id"
 SMALL: Final = 500_000
 """So many hits are sent to every executor rather than shuffled."""
 
-_HIT_FILE: Final = "__halocline_hit_file"
-_HIT_ROW: Final = "__halocline_hit_row"
+_SMALL_VALUES: Final = 4_000_000
+"""So many values, of hits and the source beside them, are sent to every executor."""
+
+_HIT_PLACE: Final = "__halocline_hit_place"
 HIT_SOURCE: Final = "__halocline_hit_source"
+_FILE: Final = "__halocline_file_number"
 _OTHER: Final = "__halocline_other_number"
 
 
@@ -78,18 +81,20 @@ class Hits:
 
     Attributes:
         files: The files that hold them.
-        frame: File number, position, source row and clause of each; None if the first clause takes every row.
+        frame: Place, source row and clause of each; None if the first clause takes every row that meets a condition.
         counts: How many rows each clause takes; None if nobody counted them.
+        where: The condition, if there is no frame; None for every row.
     """
 
     files: pa.Table
     frame: DataFrame | None
     counts: Mapping[int, int | None]
+    where: str | None = None
 
     @property
-    def is_small(self) -> bool:
-        """Whether all of them fit into every executor."""
-        return sum(count or 0 for count in self.counts.values()) <= SMALL
+    def rows(self) -> int:
+        """How many there are, as far as they were counted."""
+        return sum(count or 0 for count in self.counts.values())
 
 
 @dataclass(frozen=True)
@@ -164,29 +169,31 @@ def hits_where(work: RowChange, candidates: pa.Table, where: Expression | None) 
     """The rows that meet a condition, all without one, taken by the first clause."""
     if where is None:
         return Hits(candidates, None, {0: None})
-    if isinstance(where, str) and is_steady(where) and is_about_partitions(work.snapshot, where):
+    marks = marks_rows(work.snapshot)
+    if isinstance(where, str) and is_steady(where) and not (marks and not is_about_partitions(work.snapshot, where)):
         found = matches(work.spark, work.snapshot, candidates, where)
-        return Hits(found.whole, None, {0: found.rows})
+        return Hits(found.files, None, {0: found.rows}, where if len(found.mixed) else None)
     if not len(candidates):
         return Hits(candidates, None, {})
-    df = frame_of(work.spark, work.snapshot, files=candidates, rows=RowColumns(file=FILE, row=ROW))
+    df = frame_of(work.spark, work.snapshot, files=candidates, rows=RowColumns(place=PLACE))
     numbers = (F.lit(None).cast("long").alias(SOURCE_ID), F.lit(0).alias(CLAUSE))
-    rows = computed_once(df.where(column_of(where)).select(FILE, ROW, *numbers))
+    rows = computed_once(df.where(column_of(where)).select(PLACE, *numbers))
     return hits_in(work.spark, candidates, rows, once=True)[0]
 
 
 def hits_in(spark: SparkSession, files: pa.Table, pairs: DataFrame, *, once: bool = False) -> tuple[Hits, int]:
     """The hits, and how many rows of the source at most match one row of the table, whether or not it is a hit.
 
-    Pairs are a file's number, a position, a source row and the clause that takes them, which may be null; kept already,
-    and possibly several per row unless there is one at most.
+    Pairs are a place, a source row and the clause that takes them, which may be null; kept already, and possibly
+    several per row unless there is one at most.
     """
     rows = pairs.select("*", F.lit(1).alias("n"))
     if not once:
-        rows = pairs.groupBy(FILE, ROW).agg(
+        rows = pairs.groupBy(PLACE).agg(
             F.count(F.lit(1)).alias("n"), F.min(SOURCE_ID).alias(SOURCE_ID), F.min(CLAUSE).alias(CLAUSE)
         )
-    groups = rows.groupBy(FILE, CLAUSE).agg(F.count(F.lit(1)), F.max("n")).collect()
+    file = F.expr(file_of(PLACE)).alias(_FILE)
+    groups = rows.groupBy(file, CLAUSE).agg(F.count(F.lit(1)), F.max("n")).collect()
     most = max((row[3] for row in groups), default=0)
     rows = pairs if most <= 1 else rows  # which need not be brought together any more
     counts: dict[int, int | None] = {}
@@ -194,12 +201,12 @@ def hits_in(spark: SparkSession, files: pa.Table, pairs: DataFrame, *, once: boo
         if clause is not None:
             counts[clause] = (counts.get(clause) or 0) + count
     numbers = sorted({row[0] for row in groups if row[1] is not None})
-    names = {FILE: _HIT_FILE, ROW: _HIT_ROW, SOURCE_ID: HIT_SOURCE, CLAUSE: CLAUSE}
-    frame = rows.where(F.col(CLAUSE).isNotNull()).select(*(F.col(name).alias(alias) for name, alias in names.items()))
+    rows, place = rows.where(F.col(CLAUSE).isNotNull()), PLACE
     if len(numbers) < len(files):
-        others = {_HIT_FILE: pa.array(numbers, pa.int64()), _OTHER: pa.array(range(len(numbers)), pa.int64())}
+        others = {_FILE: pa.array(numbers, pa.int64()), _OTHER: pa.array(range(len(numbers)), pa.int64())}
         small = F.broadcast(spark.createDataFrame(pa.table(others)))
-        frame = frame.join(small, _HIT_FILE).drop(_HIT_FILE).withColumnRenamed(_OTHER, _HIT_FILE)
+        rows, place = rows.withColumn(_FILE, file).join(small, _FILE), place_of(_OTHER, position_of(PLACE))
+    frame = rows.selectExpr(f"{place} AS {_HIT_PLACE}", f"{SOURCE_ID} AS {HIT_SOURCE}", CLAUSE)
     return Hits(files.take(pa.array(numbers, pa.int64())), frame, counts), most
 
 
@@ -215,8 +222,8 @@ def remove_rows(spark: SparkSession, snapshot: Snapshot, files: pa.Table, where:
     if not len(found.mixed):
         return Changed(removes, deleted=found.rows)
     if changes_data and marks_rows(snapshot):
-        rows = frame_of(spark, snapshot, where=where, files=found.mixed, rows=RowColumns(file=FILE, row=ROW))
-        return Changed(removes, _marked(snapshot, found.mixed, rows.select(FILE, ROW), row_files), deleted=found.rows)
+        rows = frame_of(spark, snapshot, where=where, files=found.mixed, rows=RowColumns(place=PLACE))
+        return Changed(removes, _marked(snapshot, found.mixed, rows, row_files), deleted=found.rows)
     staying = frame_of(spark, snapshot, where=unmet(where), files=found.mixed, rows=row_files.identities())
     adds = row_files.rewrite(staying, snapshot.schema, data_change=changes_data)
     gone = (found.rows or 0) - (all_live_rows(found.whole) or 0)
@@ -230,8 +237,8 @@ def remove_rows(spark: SparkSession, snapshot: Snapshot, files: pa.Table, where:
 
 
 def _marked(snapshot: Snapshot, files: pa.Table, rows: DataFrame, row_files: RowFiles) -> list[Add]:
-    """The files with rows marked, given by the number of their file and their position in it."""
-    found: Any = rows.toArrow()
+    """The files with rows marked, given by their places."""
+    found: Any = rows.selectExpr(f"{file_of(PLACE)} AS file", f"{position_of(PLACE)} AS position").toArrow()
     numbers, positions = (column.to_numpy() for column in found.columns)
     order = np.argsort(numbers, kind="stable")
     hit, starts = np.unique(numbers[order], return_index=True)
@@ -292,8 +299,9 @@ class Rewrite:
         if not marks and deleted is not None:
             check_rows(snapshot.store, hits.files, count + deleted)
         if marks and hits.frame is not None:
-            adds = [*_marked(snapshot, hits.files, hits.frame.select(_HIT_FILE, _HIT_ROW), self.row_files), *adds]
-        updated = count if hits.frame is None else updated
+            places = hits.frame.select(F.col(_HIT_PLACE).alias(PLACE))
+            adds = [*_marked(snapshot, hits.files, places, self.row_files), *adds]
+        updated = count if hits.frame is None and hits.where is None else updated
         return Changed(removed(hits.files), adds, changes, recorded, count, updated, deleted)
 
     def _numbers(self, kind: ClauseKind) -> str:
@@ -308,13 +316,13 @@ class Rewrite:
     def _rows(self, hits: Hits, *, only_hits: bool, old: bool) -> RowPlan:
         """The rows of the touched files after the clauses, deleted ones included."""
         identities, before = self.row_files.identities(), self.work.snapshot.schema
-        clauses = dict(enumerate(self.clauses))
-        df = with_old(self._located(hits, identities, only_hits), before, self.alias)
-        df = with_values(df, {n: clause for n, clause in clauses.items() if n >= self.split}, before)
-        if self.joined is not None:
-            df = with_values(self.joined(df), {n: clause for n, clause in clauses.items() if n < self.split}, before)
+        clauses = list(enumerate(self.clauses))
+        df, joined = self._located(hits, identities, only_hits)
+        df = with_values(df, dict(clauses[self.split :]), before)
+        df = df if joined is None else joined(df)
+        df = with_values(df, dict(clauses[: self.split]), before)
         keep = [*identities.names, *([OLD] if old else [])]
-        after = edited(df, clauses, before, self.row_files.state, keep, self.work.table.url, self.lacking)
+        after = edited(df, dict(clauses), before, self.row_files.state, keep, self.work.table.url, self.lacking)
         if identities.row_commit_version is None:
             return after
         # A changed row was last changed by the version to come, which is what a missing number means.
@@ -323,14 +331,28 @@ class Rewrite:
         fresh = f"CASE WHEN {CLAUSE} IS NULL THEN {version} END AS {version}"
         return RowPlan(after.rows.selectExpr(*others, fresh), after.rules)
 
-    def _located(self, hits: Hits, identities: RowColumns, only_hits: bool) -> DataFrame:
-        columns = identities if hits.frame is None else replace(identities, file=FILE, row=ROW)
-        df = frame_of(self.work.spark, self.work.snapshot, files=hits.files, rows=columns)
+    def _located(
+        self, hits: Hits, identities: RowColumns, only_hits: bool
+    ) -> tuple[DataFrame, Callable[[DataFrame], DataFrame] | None]:
+        """The rows with `CLAUSE` and `OLD`, and what is still to be joined.
+
+        The source is put beside few hits, so that the rows of the table are joined once. Values of clauses that must
+        not speak of it are computed before it comes.
+        """
+        columns = identities if hits.frame is None else replace(identities, place=PLACE)
+        schema = self.work.snapshot.schema
+        df = frame_of(self.work.spark, self.work.snapshot, files=hits.files, rows=columns).alias(self.alias)
         if hits.frame is None:
-            return df.withColumn(CLAUSE, F.lit(0))
-        frame = F.broadcast(hits.frame) if hits.is_small else hits.frame
-        same = (F.col(FILE) == F.col(_HIT_FILE)) & (F.col(ROW) == F.col(_HIT_ROW))
-        return df.join(frame, same, "inner" if only_hits else "left").drop(_HIT_FILE, _HIT_ROW)
+            taken = F.lit(0) if hits.where is None else F.when(F.expr(hits.where), F.lit(0))
+            return with_old(df.select("*", taken.alias(CLAUSE)), schema, df), self.joined
+        frame, joined, small = hits.frame, self.joined, hits.rows <= SMALL
+        if joined is not None and all(clause.kind is ClauseKind.DELETE for clause in self.clauses[self.split :]):
+            beside = joined(frame)
+            if hits.rows * len(beside.columns) <= _SMALL_VALUES:
+                frame, joined, small = beside, None, True
+        same = F.col(PLACE) == F.col(_HIT_PLACE)
+        rows = df.join(F.broadcast(frame) if small else frame, same, "inner" if only_hits else "left")
+        return with_old(rows, schema, df), joined
 
     def _written(self, watched: Watched) -> list[Add]:
         """Writes what is left of the rows."""

@@ -14,7 +14,7 @@ from halocline.formats.index.delete import deletions
 from halocline.formats.index.log.actions import SplitAdd, SplitRemove
 from halocline.formats.index.snapshot import IndexSnapshot
 from halocline.spark.scan.frames import session_zone
-from halocline.spark.scan.row_columns import RowColumns
+from halocline.spark.scan.row_columns import RowColumns, file_of, position_of
 from halocline.spark.scan.split_frames import file_frame, kept_splits
 from halocline.spark.session.analysis import check_condition, text_of
 from halocline.spark.types.columns import blank_frame
@@ -24,8 +24,7 @@ from halocline.table.opening import as_operation
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-_FILE: Final = "__halocline_split"
-_ROW: Final = "__halocline_number"
+_PLACE: Final = "__halocline_place"
 _REPORT: Final = pa.schema({"split": pa.int64(), "rows": pa.binary()})
 
 
@@ -100,9 +99,10 @@ def _matching(
     """The numbers of the rows that meet a condition, by the path of their split."""
     if not splits:
         return {}
-    df: DataFrame = file_frame(table.spark, snapshot, splits, rows=RowColumns(file=_FILE, row=_ROW), where=where)
+    df: DataFrame = file_frame(table.spark, snapshot, splits, rows=RowColumns(place=_PLACE), where=where)
     found: dict[str, BitMap64] = {}
-    for number, data in df.select(_FILE, _ROW).mapInArrow(_gathered, "split bigint, rows binary").collect():
+    places = df.selectExpr(file_of(_PLACE), position_of(_PLACE))
+    for number, data in places.mapInArrow(_gathered, "split bigint, rows binary").collect():
         found.setdefault(splits[number].path, BitMap64()).update(BitMap64.deserialize(bytes(data)))
     return found
 
