@@ -77,8 +77,6 @@ def _talk(lake: Lake, limit: int, output: OutputFormat) -> int:
             _run(lake, text, limit, output)
         except HaloclineError as error:
             emit_error(output, error)
-        except Exception as error:  # Spark's classes differ between classic sessions and Connect
-            sys.stderr.write(f"{str(error).splitlines()[0] if str(error) else type(error).__name__}\n")
     return FINE
 
 
@@ -103,8 +101,20 @@ def _typed() -> Iterator[str]:
 
 
 def _run(lake: Lake, text: str, limit: int, output: OutputFormat) -> None:
-    told = lake.sql(text)
-    rows = told.limit(limit + 1).collect()
+    from halocline.spark.session.analysis import first_line, unlogged
+
+    try:
+        with unlogged():  # what Spark says is told below, without its stack
+            told = lake.sql(text)
+            rows = told.limit(limit + 1).collect()
+    except Exception as error:
+        # Spark's classes differ between classic sessions and Connect; what is neither its nor ours is a defect.
+        if type(error).__module__.partition(".")[0] not in ("pyspark", "py4j"):
+            raise
+        raise InputError(
+            "Spark does not do the statement",
+            sides={"statement": " ".join(text.split())[:300], "Spark says": first_line(error)},
+        ) from None
     emit(output, [row.asDict(recursive=True) for row in rows[:limit]], *_shown(told, rows, limit))
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from halocline.errors import InputError, NotFoundError, UnsupportedError
+from halocline.spark.session.analysis import unlogged
 from halocline.spark.session.session import check_running
 from halocline.statements import alter, create, maintain, rows
 from halocline.statements.references import frame, path_of, references
@@ -184,7 +185,8 @@ def _passed_on(
     head = Reader(text).word()
     if head in _QUERIES or _makes_a_table(Reader(text)):
         try:
-            return frame(spark, text, names.find, args)
+            with unlogged():
+                return frame(spark, text, names.find, args)
         except Exception as error:  # Spark's classes differ between classic sessions and Connect
             unknown = _UNKNOWN.search(str(error)) if names.known() else None
             if unknown is None:
