@@ -190,7 +190,8 @@ def next_step(verdicts: Iterable[Verdict]) -> str:
             needed = fix.upgrade.version
             upgrades[release.product] = max(upgrades.get(release.product, needed), needed)
         elif verdict.unknown:
-            rest.append(f"find out whether {release} {root}s it")
+            meant = f"write {near}@{release.version} if that is meant, or " if (near := verdict.nearest_product) else ""
+            rest.append(f"{meant}find out whether {release} {root}s it")
         elif fix is not None and fix.older is not None:
             rest.append(f"{release.product} {root}s it only before {fix.older[1].until}")
         else:

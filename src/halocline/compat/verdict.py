@@ -186,6 +186,11 @@ class Verdict:
     def __str__(self) -> str:
         return str(self.answer) if self.ok else f"{self.answer}: {'; '.join(reason.text for reason in self.reasons)}"
 
+    @property
+    def nearest_product(self) -> str:
+        """The product that may be meant, where nothing is known about the one that was judged; else empty."""
+        return "" if self._support.product is not None else nearest(self.release.product, Knowledge.load().files)
+
     def _repr_html_(self) -> str:
         asked = f"{escape(str(self.release))}, {escape(self.operation)}, {escape(str(self.protocol))}"
         reasons = "".join(f"<li>{escape(reason.text)}</li>" for reason in self.reasons)
@@ -354,7 +359,7 @@ def _verb(operation: str) -> str:
 def _why_unknown(verdict: Verdict) -> str:
     product, release = verdict._support.product, verdict.release
     if product is None:
-        near = nearest(release.product, Knowledge.load().files)
+        near = verdict.nearest_product
         return f"nothing is known about {release.product}" + (f"; the nearest is {near}" if near else "")
     if verdict.protocol.format not in product.formats:
         return f"nothing is known about {product.name} and {verdict.protocol.format} tables"

@@ -69,6 +69,12 @@ def test_who_would_break_is_told_with_the_way_out_and_exit_code_2(orders, capsys
     assert "(1,2) becomes (3,7|R: deletionVectors|W: appendOnly,deletionVectors,invariants)" in out
 
 
+def test_a_mistyped_client_is_not_known_and_told_with_the_nearest(orders, capsys):
+    code, out, _ = run(capsys, "orders", "--client", "trinoo@426")
+    assert code == 2, "a pipeline does not take it for one that can"
+    assert "Next: write trino@426 if that is meant, or find out whether trinoo@426 reads it." in out
+
+
 def test_a_change_that_breaks_nobody_ends_with_exit_code_0(orders, capsys):
     code, out, _ = run(capsys, "orders", "--enable", "deletionVectors", "--client", "delta-spark@3.2.0")
     assert (code, "Would break: 0 of 1." in out) == (0, True)
