@@ -130,11 +130,17 @@ def trino_cases() -> list[Case]:
             "deletionVectors",
             configuration=vectors,
             deleted=[38],
-            case={"rows": [row for row in rows if row[0] != 2]},
+            # Its only file has a vector, and pages are skipped in files that have none.
+            case={"rows": [row for row in rows if row[0] != 2], "untold": ("write.delete", "write.merge")},
             **paged,
         ),
     ]
-    return [dataclasses.replace(each, build=_as_trino_meets_it(each.build)) for each in found]
+    # No file of this one has a vector, and what becomes of those that have one is the question.
+    none_yet = {"change feed and vectors": ("write.optimize",)}
+    return [
+        dataclasses.replace(each, build=_as_trino_meets_it(each.build), untold=none_yet.get(each.name, each.untold))
+        for each in found
+    ]
 
 
 def _as_trino_meets_it(build: Any) -> Any:

@@ -43,6 +43,7 @@ class Case:
         bad_row: A row that a right writer refuses; None if there is no such row.
         short_row: A row with a column left out, which a right writer refuses or fills in.
         must_refuse: The operations that are wrong whatever comes out, because nobody can know what the table asks for.
+        untold: The operations of which it tells nothing, although they can be done.
         by_catalog: Whether the table belongs to a catalog, while the trial goes by its path.
         promised: Checks what the commit of an append must contain; returns what is missing.
     """
@@ -57,6 +58,7 @@ class Case:
     bad_row: Mapping[str, Any] | None = None
     short_row: Mapping[str, Any] | None = None
     must_refuse: tuple[str, ...] = ()
+    untold: tuple[str, ...] = ()
     by_catalog: bool = False
     promised: Callable[[list[dict[str, Any]], pa.Table], str] = lambda actions, rows: ""
 
@@ -71,6 +73,8 @@ class Case:
             return "changeDataFeed" in self.enabled
         if operation == "read.filter":
             return self.name.startswith("several pages")
+        if operation in self.untold:
+            return False
         if operation not in ("write.delete", "write.merge", "write.optimize"):
             return True
         # A merge that inserts nothing, as this one, says nothing about rows that need a number.

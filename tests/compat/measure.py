@@ -56,11 +56,11 @@ def measure(client: Client | DeltaSpark | Trino, tables: Sequence[str] = ()) -> 
 def _asked(client: Client | DeltaSpark | Trino, case: Case, operation: str) -> str:
     """What knowledge is asked: of Trino, reading all rows says nothing about some, nor one page about several.
 
-    It also reads vectors in the log itself later than those in files.
+    Vectors in the log itself are another matter to it than those in files.
     """
     if isinstance(client, Trino):
-        if operation == "read" and case.name.startswith("vector inline"):
-            return "read.inline"
+        if case.name.startswith("vector inline") and operation != "write.append":
+            return f"{operation}.inline"
         pages = "pages" if case.name.startswith("several pages") else "page"
         finer = {"read": "read.scan"} | {each: f"{each}.{pages}" for each in ("write.delete", "write.merge")}
         return finer.get(operation, operation)

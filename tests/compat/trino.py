@@ -13,7 +13,7 @@ from .environments import FOLDER, Worker
 from .trino_build import build, java
 
 _TIMEOUT_S = 400
-_RELEASES = ("426", "427", "430", "446", "449", "470", "476", "480", "483")
+_RELEASES = ("426", "427", "430", "446", "449", "476", "483")
 PLACE = "HALOCLINE_TRINO"
 """Where the releases are put; among the other environments if it is not set."""
 
