@@ -133,6 +133,7 @@ SCENARIOS: dict[str, tuple[str, ...]] = {
         "ALTER TABLE {t} SET TBLPROPERTIES ('delta.checkpointInterval' = '0')",
         "ALTER TABLE {t} ALTER COLUMN y FIRST",
         "ALTER TABLE {t} ALTER COLUMN id SET NOT NULL",
+        "ALTER TABLE {t} SET TBLPROPERTIES ('comment' = 'about', 'a.b' = '1')",
         "COMMENT ON TABLE {t} IS 'about it'",
     ),
 }

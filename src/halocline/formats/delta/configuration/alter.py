@@ -32,18 +32,21 @@ from halocline.schema.visitor import map_fields, walk
 
 _QUOTED: Final = re.compile(r"'(?:[^'\\]|\\.|'')*'|\"(?:[^\"\\]|\\.|\"\")*\"")
 _WORD: Final = re.compile(r"`(?:[^`]|``)+`|[A-Za-z_][A-Za-z0-9_]*")
+_COMMENT: Final = "comment"
 _KEPT_BY_WRITERS: Final = "it is kept by writers and never set by hand"
 
 
 def set_properties(state: TableConfiguration, values: Mapping[str, str]) -> TableConfiguration:
-    """The state with properties set, requests about the protocol included."""
+    """The state with properties set, requests about the protocol included; `comment` is the table's description."""
     for key, value in values.items():
         if key in KNOWN and KNOWN[key].internal:
             raise unusable_property(key, value, _KEPT_BY_WRITERS)
         if key.startswith(CONSTRAINT_PREFIX):
             raise unusable_property(key, value, "constraints are added by name, since existing rows must fit them")
         check_property(key, value)
-    asked = {**state.metadata.configuration, **values}
+    asked = {**state.metadata.configuration, **{key: value for key, value in values.items() if key != _COMMENT}}
+    if _COMMENT in values:
+        state = state.with_metadata(replace(state.metadata, description=values[_COMMENT]))
     schema = state.metadata.schema
     if _mode(state) == "none":
         schema, asked = column_mapping.mapped(schema, asked, column_mapping.same_name)

@@ -393,3 +393,9 @@ def test_table_that_is_shown_to_iceberg_without_its_features_is_refused(formats)
 def test_a_new_column_with_a_default_is_refused_whether_or_not_the_table_allows_defaults(settings):
     with pytest.raises(SchemaError, match="cannot come in with a default"):
         alter.add_columns(state(**settings), [field("more", metadata={"CURRENT_DEFAULT": "1"})])
+
+
+def test_a_comment_among_properties_describes_the_table():
+    after = alter.set_properties(state(appendOnly="true"), {"comment": "about orders", "owner": "me"})
+    assert after.metadata.description == "about orders"
+    assert dict(after.metadata.configuration) == {"delta.appendOnly": "true", "owner": "me"}
