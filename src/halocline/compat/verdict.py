@@ -305,8 +305,9 @@ def _reasons(verdict: Verdict) -> Iterator[Reason]:
         already = {token for token, answered in found.items() if answered.answer is Answer.WRONG}
         told_once: dict[tuple[str, Answered], list[str]] = {}
         for operation, finer in _finer_dangers(support, need):
-            for token in sorted((need.required - already) & finer.dangers):
-                answered = finer.answer(token, need.uses(token), need.table)
+            required = sorted((need.required - already) & finer.dangers)
+            sure = ((token, finer.answer(token, need.uses(token), need.table)) for token in required)
+            for token, answered in (*sure, *_possible_dangers(finer, need)):
                 if answered.answer is Answer.WRONG:
                     told_once.setdefault((token, answered), []).append(operation)
         for (token, answered), operations in told_once.items():

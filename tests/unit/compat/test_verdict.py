@@ -459,3 +459,21 @@ def test_latest_is_the_newest_release_that_is_known():
     assert Release.parse("DBR@Latest") == Release.parse(f"databricks-runtime@{Knowledge.load().product('dbr').last}")
     assert Release.parse("halocline@latest").version.known
     assert not Release.parse("somebody@latest").version.known
+
+
+PROTOCOLS = {
+    "delta": ["(1,2)", "(1,6)", "(2,5)", VECTORS],
+    "hudi": ["hudi(6)", "hudi(8)", "hudi(9)"],
+    "index": ["index(4,4)"],
+}
+
+
+def test_every_answer_that_is_not_ok_has_a_reason_and_is_known_somehow():
+    """Also if a finer operation goes wrong by a feature that may be in use."""
+    for product in Knowledge.load().products.values():
+        for format in product.formats:
+            for protocol in PROTOCOLS[format]:
+                for operation in ("read", "write"):
+                    verdict = can(f"{product.name}@latest", protocol, operation)
+                    assert bool(verdict.reasons) is not verdict.ok, verdict
+                    assert (verdict.evidence is None) is verdict.unknown, verdict
