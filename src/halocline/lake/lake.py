@@ -19,6 +19,7 @@ from halocline.lake.facts import SurveyTarget
 from halocline.lake.file import LakeClient, LakeFile
 from halocline.lake.names import found_name, name_of, parts_of
 from halocline.lake.survey import LakeSurvey, survey_lake
+from halocline.spark.session.worker_python import check_worker_python
 from halocline.statements.references import path_of
 from halocline.statements.runner import run
 from halocline.storage.base import Store, checked_path, escaped
@@ -333,7 +334,7 @@ class Lake:
             The names of the views by those of the tables.
 
         Raises:
-            InputError: Two tables would have the same view.
+            InputError: Two tables would have the same view, or Spark's workers do not find Halocline.
 
         Example:
             >>> lake.register_views()  # doctest: +SKIP
@@ -356,9 +357,10 @@ class Lake:
                 found = Table.for_path(entry.url, session, options=self.options, release=self.release)
                 found.register_view(view)
             except HaloclineError as error:
-                if names is not None:
+                # What workers lack, they lack for every table.
+                if names is not None or check_worker_python(session) is not None:
                     raise
-                warnings.warn(f"{entry.name} has no view: {error.condition}: {error.message}", stacklevel=2)
+                warnings.warn(f"{entry.name} has no view: {error.condition}: {error.message}", stacklevel=3)
                 continue
             views[entry.name] = view
         return views

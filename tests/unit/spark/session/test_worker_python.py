@@ -20,7 +20,13 @@ from halocline.table import views
 def session(**settings: str):
     """What is asked of a session."""
     conf = SimpleNamespace(get=lambda key, default=None: settings.get(key.replace(".", "_"), default), getAll={})
-    return type("SparkSession", (), {"__module__": "pyspark.sql.session", "conf": conf})()
+
+    def fails(*_: object) -> None:
+        raise RuntimeError("[DATA_SOURCE_NOT_FOUND] and a page of Java")
+
+    source = SimpleNamespace(options=lambda **_: SimpleNamespace(load=fails))
+    parts = {"conf": conf, "read": SimpleNamespace(format=lambda _: source)}
+    return type("SparkSession", (), {"__module__": "pyspark.sql.session", **parts})()
 
 
 @pytest.fixture
@@ -56,12 +62,6 @@ def test_it_is_warned_of_where_a_table_is_opened_with_the_session(other, tmp_pat
 def test_a_view_that_follows_is_refused_with_what_to_set(other, tmp_path, monkeypatch):
     monkeypatch.setattr(views, "_known_to", [lambda _: None])
     python, spark = other(finds_us=False), session()
-
-    def fails(*_: object) -> None:
-        raise RuntimeError("[DATA_SOURCE_NOT_FOUND] and a page of Java")
-
-    source = SimpleNamespace(options=lambda **_: SimpleNamespace(load=fails))
-    spark.read = SimpleNamespace(format=lambda _: source)
     opening = SimpleNamespace(
         url=str(tmp_path), spark=spark, settings=Settings(), store=open_store(str(tmp_path / "t"))
     )
@@ -69,6 +69,20 @@ def test_a_view_that_follows_is_refused_with_what_to_set(other, tmp_path, monkey
         views.follow(opening, "t")
     assert refused.value.sides["workers run"] == python
     assert f"PYSPARK_PYTHON={sys.executable}" in refused.value.next_step
+
+
+def test_views_of_a_lake_are_refused_once_and_not_table_by_table(other, tmp_path, monkeypatch):
+    other(finds_us=False)
+    spark = session()
+    monkeypatch.setattr(views, "_known_to", [lambda _: None])
+    for name in ("a", "b"):
+        hc.Table.create(tmp_path / name, pa.table({"id": [1]}))
+    spark.sparkContext = SimpleNamespace(defaultParallelism=1)
+    with pytest.warns(WorkerPythonWarning) as warned:
+        lake = hc.Lake.discover(tmp_path, spark)
+        with pytest.raises(InputError, match="do not find Halocline"):
+            lake.register_views()
+    assert len(warned) == 1
 
 
 def test_other_python_that_finds_us_will_do(other):
