@@ -238,6 +238,7 @@ def _launcher(home: Path, work: Path) -> None:
 def _run(command: Sequence[str]) -> str:
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode:
-        told = [each for each in (done.stdout + done.stderr).splitlines() if "error" in each.lower()] or ["it failed"]
+        lines = [each.strip() for each in (done.stdout + done.stderr).splitlines() if each.strip()]
+        told = [each for each in lines if "error" in each.lower()] or lines[-1:] or ["it failed"]
         raise NoEngineError(f"{Path(command[0]).name}: {told[0][:300]}")
     return done.stdout
