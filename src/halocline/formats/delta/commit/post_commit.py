@@ -67,10 +67,12 @@ def after_commit(store: Store, done: Done, now_ms: int) -> tuple[str, ...]:
             problems.append(f"{what}: {error}")
             return None
 
+    summary = tried("counting its files", lambda: _carried_on(store, done))
+    files = summary.table_size.files if summary is not None else 0
     checkpoint = None
-    if tried("reading the checkpoint interval", lambda: is_due(version, intent.configuration.properties)):
+    if tried("reading the checkpoint interval", lambda: is_due(version, intent.configuration.properties, files)):
         checkpoint = tried("its checkpoint", lambda: _checkpoint(store, done, now_ms))
-    tried("its checksum", lambda: _write_checksum(store, done, checkpoint))
+    tried("its checksum", lambda: _write_checksum(store, done, summary, checkpoint))
     if checkpoint is not None:
         supports = partial(supports_protocol, release)
         clean = partial(clean_log, store, intent.configuration, now_ms=now_ms, newest=version, supports=supports)
@@ -90,18 +92,18 @@ def supports_protocol(release: Release, protocol: Protocol, operation: str) -> b
     return can(release, protocol, operation).ok
 
 
-def _write_checksum(store: Store, done: Done, checkpoint: WrittenCheckpoint | None) -> None:
-    info = CommitInfo(done.intent.info)
-    summary = _carried_on(store, done, Commit("", (info, *done.intent.actions))) if checkpoint is None else None
+def _write_checksum(store: Store, done: Done, summary: Summary | None, checkpoint: WrittenCheckpoint | None) -> None:
     if checkpoint is not None:
+        info = CommitInfo(done.intent.info)
         timestamp = info.in_commit_timestamp
         summary = replace(checkpoint.summary, in_commit_timestamp=timestamp, txn_id=info.txn_id)
     if summary is not None:
         checksum.write_summary(store, done.version, summary)
 
 
-def _carried_on(store: Store, done: Done, own: Commit) -> Summary | None:
+def _carried_on(store: Store, done: Done) -> Summary | None:
     """The summary, from the version that was read or, failing that, from the one just before."""
+    own = Commit("", (CommitInfo(done.intent.info), *done.intent.actions))
     if done.before is None:
         return checksum.first(own)
     read = done.before

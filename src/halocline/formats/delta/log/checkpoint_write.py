@@ -41,6 +41,10 @@ SIDECAR_ROWS: Final = 65_536
 """About how many files one sidecar holds."""
 CLASSIC_EVERY: Final = 10
 """How many V2 checkpoints there are to one that also has the classic name."""
+FILES_PER_INTERVAL: Final = 5_000
+"""How many live files make checkpoints twice as rare, thrice, and so on."""
+RAREST: Final = 10
+"""How many times rarer at the most: whoever opens the table reads the commits since."""
 _IN_MEMORY: Final = 64 * 1024 * 1024
 """Up to which size a file waits in memory for its end; it is then stored at once."""
 _GROUP: Final = 8192
@@ -67,9 +71,20 @@ class WrittenCheckpoint:
     summary: Summary
 
 
-def is_due(version: int, properties: TableProperties) -> bool:
-    """Whether a checkpoint is to be written after the commit of a version."""
-    return version > 0 and version % properties.checkpoint_interval == 0
+def is_due(version: int, properties: TableProperties, files: int = 0) -> bool:
+    """Whether a checkpoint is to be written after the commit of a version.
+
+    A checkpoint costs what the live files cost, so a table that does not say how often it wants one gets it less
+    often the more files it has, up to `RAREST` times: the share of a commit does not grow with the table.
+
+    Example:
+        >>> [version for version in range(1, 41) if is_due(version, TableProperties({}), files=12_000)]
+        [20, 40]
+    """
+    interval = properties.checkpoint_interval
+    if "delta.checkpointInterval" not in properties:
+        interval *= min(max(files // FILES_PER_INTERVAL, 1), RAREST)
+    return version > 0 and version % interval == 0
 
 
 def write_checkpoint(

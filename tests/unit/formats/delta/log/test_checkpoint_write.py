@@ -29,6 +29,7 @@ from halocline.formats.delta.commit.transaction import Transaction
 from halocline.formats.delta.configuration.column_mapping import stored_name
 from halocline.formats.delta.configuration.properties import TableProperties
 from halocline.formats.delta.configuration.table_configuration import new_table
+from halocline.formats.delta.log import checkpoint_write
 from halocline.formats.delta.log.checkpoint_write import SIDECAR_ROWS, classic_path, is_due, write_checkpoint
 from halocline.formats.delta.snapshot.snapshot import Snapshot
 from halocline.formats.log.names import DELTA
@@ -36,6 +37,7 @@ from halocline.formats.log.pointer import decode_pointer
 from halocline.schema.json_edge import dump
 from halocline.storage import open_store
 from halocline.storage.memory import MemoryStore
+from halocline.table import Table
 
 NOW = 1_700_000_000_000
 HOUR = 3_600_000
@@ -448,6 +450,27 @@ def test_pointer_names_the_newest_checkpoint_and_carries_its_checksum():
 
 def test_checkpoint_is_due_every_so_many_versions():
     assert [version for version in range(21) if is_due(version, TableProperties({}))] == [10, 20]
+
+
+def test_checkpoint_of_many_files_is_due_less_often_unless_the_table_says_how_often():
+    def due(files: int, **properties: str) -> list[int]:
+        found = TableProperties({f"delta.{key}": value for key, value in properties.items()})
+        return [version for version in range(1001) if is_due(version, found, files)]
+
+    assert due(9_999) == due(0) == list(range(10, 1001, 10))
+    assert due(12_000) == list(range(20, 1001, 20))
+    assert due(10_000_000) == list(range(100, 1001, 100)), "whoever opens the table reads the commits since"
+    assert due(10_000_000, checkpointInterval="10") == due(0), "the table says it"
+
+
+def test_commit_writes_the_checkpoint_that_is_due_for_the_files_that_live(tmp_path, monkeypatch):
+    monkeypatch.setattr(checkpoint_write, "FILES_PER_INTERVAL", 5)
+    rows = pa.table({"id": pa.array([1], pa.int64())})
+    table = Table.create(tmp_path, rows)
+    for _ in range(100):
+        table.append_arrow(rows)
+    written = sorted(int(each.name[:20]) for each in (tmp_path / "_delta_log").glob("*.checkpoint.parquet"))
+    assert written == [100], "11 files make it every 20th, 21 files every 40th, and 50 or more every 100th"
 
 
 def test_unreadable_previous_checkpoint_is_left_out():
