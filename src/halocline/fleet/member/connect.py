@@ -90,7 +90,7 @@ def connect(
     report = _report(who, runs, role, ranges, frozenset(features))
     joined = _joined(where, report, token, install, wait)
     if install:
-        _register(spark, Settings(fleet=where, fleet_name=who, fleet_role=FleetRole(role)))
+        _register(spark, Settings(fleet=where, fleet_name=who, fleet_role=FleetRole(role)), joined)
     return joined
 
 
@@ -112,8 +112,8 @@ def join_once(settings: Settings, release: str, spark: SparkSession | None, shor
         if short_lived:
             return _of_source(settings.fleet, who, runs, settings.fleet_role)
         if front.installed() is ALONE:
-            _joined(settings.fleet, _report(who, runs, settings.fleet_role), "", True, _WAIT_ON_OPENING_S)
-            _register(spark, replace(settings, fleet_name=who))
+            joined = _joined(settings.fleet, _report(who, runs, settings.fleet_role), "", True, _WAIT_ON_OPENING_S)
+            _register(spark, replace(settings, fleet_name=who), joined)
     return None
 
 
@@ -129,12 +129,19 @@ def _of_source(address: str, name: str, release: str, role: str) -> Gatekeeper:
     return _sources[asked].gatekeeper
 
 
-def _register(spark: SparkSession | None, settings: Settings) -> None:
-    """Makes the data source of a session part of the fleet, too: Spark runs it in processes of its own."""
+def _register(spark: SparkSession | None, settings: Settings, joined: FleetHandle) -> None:
+    """Makes the data source of a session part of the fleet, too: Spark runs it in processes of its own.
+
+    Whoever cannot be served by it has not connected, so the member leaves again.
+    """
     if spark is not None:
         from halocline.source.data_source import register
 
-        register(spark, settings)
+        try:
+            register(spark, settings)
+        except BaseException:
+            joined.close()
+            raise
 
 
 def _report(

@@ -26,6 +26,7 @@ class Conf:
         self.udtf = SimpleNamespace(register=lambda name, function: None)
         self.getAll = self.values
         self.sources: list[type] = []
+        self.sparkContext = SimpleNamespace(defaultParallelism=1)
 
     def register(self, source: type) -> None:
         self.sources.append(source)
@@ -224,6 +225,18 @@ def test_connect_takes_the_address_and_a_name_from_the_session(fleet):
     with hc.connect(spark=spark) as member:
         assert member.name == "my-job.local-1"
         assert member.name in members_of(admin)
+
+
+def test_a_stopped_session_leaves_no_member_behind(fleet):
+    hosting, admin = fleet
+    spark = Conf(spark_halocline_fleet=hosting.address, spark_app_name="late job", spark_app_id="local-2")
+    spark.sparkContext = None
+    with pytest.raises(InputError, match="SESSION_STOPPED"):
+        hc.connect(spark=spark)
+    with pytest.raises(InputError, match="SESSION_STOPPED"):
+        join_once(Settings.read(spark=spark), "halocline@0.1.0", spark, False)
+    assert front.current() is ALONE
+    assert "late-job.local-2" not in members_of(admin)
 
 
 def test_a_release_that_the_fleet_refuses_does_not_open_the_table(tmp_path):

@@ -11,7 +11,7 @@ COLUMNS = schema(mapped_field(field("day"), 1, "col-1"), mapped_field(field("cit
 
 
 def test_columns_are_stored_by_physical_names_and_shown_by_logical_ones():
-    domain = clustered_by(COLUMNS.fields)
+    domain = clustered_by(COLUMNS, [("day",), ("city",)])
     assert "col-1" in domain.configuration
     assert clustering_columns(domain, Schema.of(COLUMNS, "name")) == ["day", "city"]
 
@@ -28,7 +28,7 @@ def test_plain_names_are_understood():
 
 
 def test_a_clustering_column_cannot_go():
-    domain = clustered_by(COLUMNS.fields)
+    domain = clustered_by(COLUMNS, [("day",), ("city",)])
     check_clustering_kept(COLUMNS, domain, "lake/orders")
     check_clustering_kept(schema("other"), None, "lake/orders")
     with pytest.raises(SchemaError, match="clustered by a column"):
