@@ -2,11 +2,19 @@
 
 A command builds its result once and calls `emit`. Text goes through rich, which drops colours and control codes when
 it is piped; JSON is one document on standard output. Errors go to standard error in the form that was asked for.
+
+Results call a local table as the command line does, and so do errors: `lake/orders`, and not the URL that stores and
+programs have for it (`with_names_given`). Places that were not given are plain paths. Buckets stay URLs, and so does
+what a fleet is told, since its other members are elsewhere.
 """
 
 from __future__ import annotations
 
+import re
+import shlex
 import sys
+from collections.abc import Sequence
+from contextvars import ContextVar
 from enum import StrEnum
 from typing import Annotated, Final
 
@@ -37,6 +45,11 @@ ANSWER_STYLES: Final = {
     Answer.WRONG: "bold white on red",
 }
 """How answers look where a user of a table is judged."""
+
+arguments_given: ContextVar[Sequence[str]] = ContextVar("arguments_given", default=())
+"""The command line under way: it tells how places are called."""
+
+_LOCAL_URL: Final = re.compile(r"\bfile:(?:///|/)(?![/\s])[^\s\"'`]*[^\s\"'`.,:;)\]]")
 
 FINE: Final = 0
 ERROR: Final = 1
@@ -74,4 +87,31 @@ def emit_error(output: OutputFormat, error: HaloclineError) -> None:
     if output is OutputFormat.JSON:
         sys.stderr.write(msgspec.json.encode({"error": error.to_dict()}).decode() + "\n")
     else:
-        sys.stderr.write(f"{error}\n")
+        sys.stderr.write(f"{with_names_given(str(error))}\n")
+
+
+def with_names_given(text: str) -> str:
+    """A text with each URL of a local place as the command line names it, or as a plain path.
+
+    Example:
+        >>> with_names_given("no table at file:///data/lake/orders.")
+        'no table at /data/lake/orders.'
+    """
+    return _LOCAL_URL.sub(lambda found: shlex.quote(_name_given(found[0])), text)
+
+
+def _name_given(url: str) -> str:
+    # Imported here: every command loads this module, and most name no place.
+    from halocline.storage.location import Location
+
+    place = Location.parse(url)
+    nearest, name = -1, f"/{place.path}"
+    for argument in arguments_given.get():
+        try:
+            given = Location.parse(argument)
+        except HaloclineError:  # not every argument is a place
+            continue
+        below = "" if given == place else place.below(given)
+        if below is not None and len(given.path) > nearest:
+            nearest, name = len(given.path), f"{argument.rstrip('/')}/{below}" if below else argument
+    return name

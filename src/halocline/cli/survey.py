@@ -13,7 +13,16 @@ from rich.table import Table
 from rich.text import Text
 
 from halocline.cli.inspect import age_text, size_text
-from halocline.cli.output import ANSWER_STYLES, FINE, INCOMPATIBLE, OutputFormat, OutputOption, columns, emit
+from halocline.cli.output import (
+    ANSWER_STYLES,
+    FINE,
+    INCOMPATIBLE,
+    OutputFormat,
+    OutputOption,
+    columns,
+    emit,
+    with_names_given,
+)
 from halocline.compat.answer import Answer
 from halocline.compat.release import Release
 from halocline.errors import shortened
@@ -112,7 +121,9 @@ def _table(survey: LakeSurvey, every: bool) -> Table:
     for each in tables if every else tables[:_MOST_SHOWN]:
         facts = each.facts
         if each.damage is not None:
-            table.add_row(each.name, facts.format, Text("damaged", "bold red"), Text(each.damage, "red"))
+            table.add_row(
+                each.name, facts.format, Text("damaged", "bold red"), Text(with_names_given(each.damage), "red")
+            )
             continue
         last = facts.writers[0] if facts.writers else None
         seen = "" if last is None or last.last_ms is None else f" {age_text(now_ms - last.last_ms)}"
