@@ -6,6 +6,9 @@ import pyarrow as pa
 import pytest
 
 import halocline as hc
+from halocline.formats.index.maintain.purge import Purged
+from halocline.table.delta.restore import Restored
+from halocline.table.delta.row_commit import RowsChanged
 
 ROWS = pa.table({"id": [1], "a<b>": ["x"]})
 
@@ -57,3 +60,23 @@ def test_what_a_verb_did_is_a_line(table):
         "<Dropped deletionVectors is dropped in version"
     )
     assert repr(table.vacuum()) == "<Vacuumed 0 files of 0 bytes are without use>"
+
+
+@pytest.mark.parametrize(
+    ("done", "line"),
+    [
+        (RowsChanged(4, False, {"numDeletedRows": 0}), "<RowsChanged nothing to change in version 4>"),
+        (
+            RowsChanged(5, True, {"numDeletedRows": 1200, "numRemovedFiles": 2, "numAddedFiles": 1, "scanTimeMs": 7}),
+            "<RowsChanged version 5: 1,200 rows deleted, 1 files added, 2 files removed>",
+        ),
+        (
+            RowsChanged(6, True, {"numTargetRowsInserted": 1, "numTargetRowsUpdated": 2, "numTargetRowsDeleted": 0}),
+            "<RowsChanged version 6: 1 rows inserted, 2 rows updated, 0 rows deleted>",
+        ),
+        (Restored(3, 1, 2, 10, 20, 4, 40), "<Restored version 3: 1 files came back, 2 went>"),
+        (Purged((), 0, True), "<Purged 0 files of 0 bytes are without use>"),
+    ],
+)
+def test_a_change_of_rows_or_files_is_a_line(done, line):
+    assert repr(done) == line

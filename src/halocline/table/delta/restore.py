@@ -46,6 +46,12 @@ class Restored:
     files: int
     bytes: int
 
+    def __str__(self) -> str:
+        return f"version {self.version}: {self.restored_files:,} files came back, {self.removed_files:,} went"
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self}>"
+
 
 @as_operation
 def restore_version(table: Opened, version: int | None = None, *, timestamp: Moment | None = None) -> Restored:

@@ -14,7 +14,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 from halocline.formats.delta.actions.action import Action
 from halocline.formats.delta.commit.provenance import CommitDescription
@@ -22,6 +22,15 @@ from halocline.formats.delta.configuration.commit_rules import check_removable
 from halocline.formats.delta.snapshot.snapshot import Snapshot
 from halocline.table.delta.opened import Opened
 from halocline.table.delta.row_files import RowFiles
+
+_TOLD: Final = (
+    ("rows inserted", ("numTargetRowsInserted",)),
+    ("rows updated", ("numUpdatedRows", "numTargetRowsUpdated")),
+    ("rows deleted", ("numDeletedRows", "numTargetRowsDeleted")),
+    ("files added", ("numAddedFiles", "numTargetFilesAdded")),
+    ("files removed", ("numRemovedFiles", "numTargetFilesRemoved")),
+)
+"""What people are told of a change, and the figures of a commit that say it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +46,15 @@ class RowsChanged:
     version: int
     committed: bool
     metrics: Mapping[str, int] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        if not self.committed:
+            return f"nothing to change in version {self.version}"
+        counts = ((text, self.metrics[name]) for text, names in _TOLD for name in names if name in self.metrics)
+        return f"version {self.version}: {', '.join(f'{count:,} {text}' for text, count in counts)}"
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self}>"
 
 
 class RowChange:

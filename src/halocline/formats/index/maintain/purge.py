@@ -51,6 +51,13 @@ class Purged:
         """How long the files are together."""
         return sum(each.size for each in self.files)
 
+    def __str__(self) -> str:
+        done = "deleted" if self.deleted else "to be deleted, by dry_run=False"
+        return f"{len(self.files):,} files of {self.bytes:,} bytes {done if self.files else 'are without use'}"
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self}>"
+
 
 def purge(
     snapshot: IndexSnapshot,
