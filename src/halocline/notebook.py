@@ -6,19 +6,23 @@
     SELECT country, count(*) FROM orders GROUP BY country
 
 The first line names the lake: a path, a `lake.toml`, or a variable that holds a lake. Without a name, tables are named
-by their paths, as in ``delta.`lake/orders` ``. The DataFrame comes back, as the value of the cell.
+by their paths, as in ``delta.`lake/orders` ``. The first rows are shown, and the DataFrame comes back as the value of
+the cell; a DataFrame does its work again each time that its rows are asked for.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from halocline.errors import InputError, needs_extra
+from halocline.html import html_table
 from halocline.lake.lake import Lake
 from halocline.statements.runner import sql
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+_MOST_SHOWN: Final = 20
 
 
 def load_ipython_extension(shell: Any) -> None:
@@ -26,7 +30,10 @@ def load_ipython_extension(shell: Any) -> None:
 
     def halocline(line: str, cell: str) -> DataFrame:
         """Runs a cell of SQL on the lake that the first line names."""
-        return run_cell(shell, line.strip(), cell)
+        told = run_cell(shell, line.strip(), cell)
+        if told.columns:
+            shell.display_pub.publish(first_rows(told))
+        return told
 
     shell.register_magic_function(halocline, "cell")
 
@@ -44,6 +51,23 @@ def run_cell(shell: Any, name: str, cell: str) -> DataFrame:
         raise InputError(f"{name} is not a lake", sides={"given": type(known).__name__, "needed": "Lake"})
     session = _session(shell)
     return Lake.open(name, session).sql(cell) if name else sql(session, cell)
+
+
+def first_rows(told: DataFrame) -> dict[str, str]:
+    """The first rows as a notebook displays them: a table as text, and one of HTML."""
+    # Columns of a query may have the same name.
+    names = [
+        f"{name} ({told.columns[:at].count(name) + 1})" if name in told.columns[:at] else name
+        for at, name in enumerate(told.columns)
+    ]
+    found = told.limit(_MOST_SHOWN + 1).collect()
+    rows = [["NULL" if value is None else str(value) for value in row] for row in found[:_MOST_SHOWN]]
+    more = len(found) > _MOST_SHOWN
+    note = f"only the first {_MOST_SHOWN} rows" if more else f"{len(rows)} row{'' if len(rows) == 1 else 's'}"
+    widths = [max(map(len, column)) for column in zip(names, *rows, strict=True)]
+    lines = ["  ".join(map(str.ljust, row, widths)).rstrip() for row in [names, *rows]]
+    html = html_table([dict(zip(names, row, strict=True)) for row in rows], note)
+    return {"text/plain": "\n".join([*lines, f"({note})"]), "text/html": html}
 
 
 def _session(shell: Any) -> SparkSession:

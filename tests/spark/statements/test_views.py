@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import pytest
+from IPython.core.displaypub import CapturingDisplayPublisher
+from IPython.core.interactiveshell import InteractiveShell
 
 import halocline as hc
 from halocline.cli import main
 from halocline.errors import InputError
-from halocline.notebook import load_ipython_extension
+from halocline.notebook import first_rows, load_ipython_extension
 
 
 @pytest.fixture
@@ -124,6 +126,7 @@ class Shell:
 
 def test_a_cell_of_a_notebook_runs_on_the_lake_that_its_first_line_names(spark, orders, tmp_path):
     shell = Shell(spark=spark, shop=hc.Lake.discover(tmp_path, spark), other=3)
+    shell.display_pub = CapturingDisplayPublisher()
     hc.load_ipython_extension(shell)
     assert load_ipython_extension.__doc__
     cell = shell.magics["cell", "halocline"]
@@ -132,3 +135,19 @@ def test_a_cell_of_a_notebook_runs_on_the_lake_that_its_first_line_names(spark, 
     assert cell("", f"SELECT count(*) FROM delta.`{tmp_path}/sales/orders`").collect() == [(3,)]
     with pytest.raises(InputError, match="other is not a lake"):
         cell("other", "SELECT 1")
+
+
+def test_a_cell_shows_its_first_rows_and_has_the_data_frame_as_its_value(spark, orders, tmp_path):
+    shell = InteractiveShell(display_pub_class=CapturingDisplayPublisher)
+    shell.user_ns.update(spark=spark, shop=hc.Lake.discover(tmp_path, spark))
+    hc.load_ipython_extension(shell)
+    value = shell.run_cell_magic("halocline", "shop", "SELECT id, '<b>' AS id FROM sales.orders ORDER BY 1")
+    (displayed,) = shell.display_pub.outputs
+    text = "id  id (2)\n0   <b>\n1   <b>\n2   <b>\n(3 rows)"
+    assert displayed["data"]["text/plain"] == text
+    assert "<td>2</td><td>&lt;b&gt;</td>" in displayed["data"]["text/html"]
+    assert value.count() == 3
+    many = first_rows(spark.range(21))
+    assert many["text/plain"].endswith("\n19\n(only the first 20 rows)")
+    assert "<td>20</td>" not in many["text/html"]
+    assert first_rows(spark.range(0))["text/plain"] == "id\n(0 rows)"
