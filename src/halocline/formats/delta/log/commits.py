@@ -268,10 +268,12 @@ class Tail:
         """What the newest files say that have been read for the header, and how many they are."""
 
     def _contents(self, files: Sequence[LogEntry]) -> Iterator[tuple[LogEntry, bytes]]:
-        fetched = iter(self._store.get_many([file.path for file in files if file.path not in self._kept]))
+        # Decided once: another listing may keep more while this one goes on.
+        kept = dict(self._kept)
+        fetched = iter(self._store.get_many([file.path for file in files if file.path not in kept]))
         try:
             for file in files:
-                data = self._kept.get(file.path)
+                data = kept.get(file.path)
                 if data is None:
                     data = next(fetched)
                     self._room -= len(data)

@@ -20,9 +20,12 @@ from halocline.formats.delta.actions.action import (
     UnknownAction,
     encode_commit,
 )
+from halocline.formats.delta.log import commits
 from halocline.formats.delta.log.checkpoint_read import Checkpoint
+from halocline.formats.delta.log.commits import Tail
 from halocline.formats.delta.log.replay import Replay
 from halocline.formats.log import parquet_object
+from halocline.formats.log.names import DELTA, FileKind, LogEntry
 from halocline.storage.base import ObjectMeta
 from halocline.storage.local import LocalStore
 from halocline.storage.memory import MemoryStore
@@ -426,3 +429,35 @@ def test_commit_info_of_a_newer_release_does_not_hide_the_header():
         b'{"add":{"location":"a newer shape of add"}}\n{"protocol":{"minReaderVersion":100,"minWriterVersion":100}}',
     )
     assert opened(log).header.protocol == ProtocolAction(100, 100)
+
+
+def test_a_listing_during_which_another_one_ends_gives_each_file_its_own_fields(monkeypatch):
+    class Shared(MemoryStore):
+        meanwhile = staticmethod(lambda: None)
+
+        def get_many(self, paths):
+            act, self.meanwhile = self.meanwhile, lambda: None
+            for number, data in enumerate(super().get_many(paths)):
+                if number == 1:
+                    act()
+                yield data
+
+    store = Shared()
+    names = [DELTA.commit_path(version) for version in range(5)]
+    for version, name in enumerate(names):
+        stats = json.dumps({"numRecords": version})
+        line = {"add": {"path": f"{version}.parquet", "size": 1, "partitionValues": {}, "stats": stats}}
+        store.put(name, json.dumps(line).encode())
+    segment = [LogEntry(name, FileKind.COMMIT, at, at, 0, 0, 1, 0) for at, name in enumerate(names)]
+    state = Tail(store, segment).state()
+    monkeypatch.setattr(commits, "_KEPT", 3 * len(store.get(names[0])))
+    tail = Tail(store, segment)
+
+    def listed():
+        rows = pa.Table.from_batches(tail.files(state, ("path", "stats"))).to_pylist()
+        return {row["path"]: json.loads(row["stats"])["numRecords"] for row in rows}
+
+    found = []
+    store.meanwhile = lambda: found.append(listed())
+    found.append(listed())
+    assert found == [{f"{version}.parquet": version for version in range(5)}] * 2
