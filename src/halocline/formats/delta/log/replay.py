@@ -6,6 +6,9 @@ of paths are compared with the tail's at once; only the few that meet are looked
 A checkpoint that is damaged, incomplete or lacks a sidecar is left out, whenever that is noticed, if an older one or
 the log from its beginning leads to the same version; the result is the same table, only slower. If nothing does, the
 damage is an error.
+
+Threads that ask one opened version take turns: what has been read is kept, and a checkpoint that is left out goes
+together with the tail and with all that was kept of them.
 """
 
 from __future__ import annotations
@@ -13,8 +16,8 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
-from typing import Final, TypeVar
+from threading import RLock
+from typing import Any, Final, TypeVar
 
 import pyarrow as pa
 
@@ -69,11 +72,11 @@ class Replay:
         self.locations = Locations(store.root)
         self._known = known if known is not None and _leads_to(known.segment, segment) else None
         self._left_out: dict[str, MalformedError | NotFoundError] = {}
+        self._turn = RLock()
         self._use(segment)
 
     def _use(self, segment: Segment) -> None:
-        for name in ("header", "state", "txns", "domains", "_zoneless"):
-            self.__dict__.pop(name, None)
+        self._read: dict[str, Any] = {}
         self.segment = segment
         self._tail = Tail(self.store, segment.cover)
         files, known = segment.checkpoint, self._known
@@ -110,16 +113,26 @@ class Replay:
     @property
     def known(self) -> KnownVersion:
         """What opening a later version can start from."""
-        others = None if self.checkpoint is None else self.checkpoint.others
-        return KnownVersion(self.segment, self.header, others)
+        with self._turn:
+            others = None if self.checkpoint is None else self.checkpoint.others
+            return KnownVersion(self.segment, self.header, others)
 
     def reading(self, read: Callable[[], _T]) -> _T:
         """What reading the checkpoint gives; if that turns out to be damaged, the same without it."""
-        while True:
-            try:
-                return read()
-            except (MalformedError, NotFoundError) as error:
-                self._leave_out_checkpoint(error)
+        with self._turn:
+            while True:
+                try:
+                    return read()
+                except (MalformedError, NotFoundError) as error:
+                    self._leave_out_checkpoint(error)
+
+    def _once(self, name: str, read: Callable[[], _T]) -> _T:
+        """What is read by the first who asks, and kept."""
+        with self._turn:
+            if name not in self._read:
+                self._read[name] = read()
+            kept: _T = self._read[name]
+            return kept
 
     def _leave_out_checkpoint(self, error: MalformedError | NotFoundError) -> None:
         checkpoint = self.checkpoint
@@ -130,16 +143,19 @@ class Replay:
             raise first
         try:
             other = Replay(self.store, find_segment(self.store, DELTA, self.segment.version, without=self._left_out))
-            if not other.header.agrees_with(self.__dict__.get("header", other.header)):
+            if not other.header.agrees_with(self._read.get("header", other.header)):
                 raise malformed(checkpoint.name, "holds another protocol or metadata than the commits lead to")
         except (MalformedError, NotFoundError) as found:
             raise first from found
         _log.warning("leaving out checkpoint %s of %s: %s", checkpoint.name, self.store.root, error.message)
         self._use(other.segment)
 
-    @cached_property
+    @property
     def header(self) -> Header:
         """The newest protocol and metadata; nothing else of the tail is looked at."""
+        return self._once("header", self._newest_header)
+
+    def _newest_header(self) -> Header:
         known = self._known
         header = self._tail.header(after=-1 if known is None else known.segment.version)
         if known is not None:
@@ -152,30 +168,33 @@ class Replay:
         """Makes sure that the newest commit was written to its end: nobody can read a table that a torn one leaves."""
         self._tail.check_newest()
 
-    @cached_property
+    @property
     def state(self) -> TailState:
         """Everything the tail says."""
-        return self._tail.state()
+        return self._once("state", lambda: self._tail.state())
 
-    @cached_property
+    @property
     def txns(self) -> Mapping[str, Txn]:
         """The newest transaction of each application."""
-        older = {} if self.checkpoint is None else self.checkpoint.others.txns
-        return older | self.state.txns
+        with self._turn:
+            older = {} if self.checkpoint is None else self.checkpoint.others.txns
+            return older | self.state.txns
 
-    @cached_property
+    @property
     def domains(self) -> Mapping[str, DomainMetadata]:
         """The live domains."""
-        older = {} if self.checkpoint is None else self.checkpoint.others.domains
-        return {name: domain for name, domain in (older | self.state.domains).items() if not domain.removed}
+        with self._turn:
+            older = {} if self.checkpoint is None else self.checkpoint.others.domains
+            return {name: domain for name, domain in (older | self.state.domains).items() if not domain.removed}
 
     def files(self, columns: Sequence[str] | None = None, pruner: Pruner | None = None) -> pa.Table:
         """The live files."""
         wanted = live_files.chosen(columns)
-        _ = self.state
-        # First the checkpoint: the tail begins earlier if that has to be left out.
-        older = self.reading(lambda: list(self._checkpoint_files(wanted, pruner)))
-        batches = [*self.tail_files(wanted, pruner), *older]
+        with self._turn:
+            _ = self.state
+            # First the checkpoint: the tail begins earlier if that has to be left out.
+            older = self.reading(lambda: list(self._checkpoint_files(wanted, pruner)))
+            batches = [*self.tail_files(wanted, pruner), *older]
         table = pa.Table.from_batches(batches, schema=live_files.schema_of(wanted))
         live_files.check_unique(table["path"], self.store.root)
         return table
@@ -208,15 +227,16 @@ class Replay:
             if len(found["path"]):
                 yield found
 
-    @cached_property
+    @property
     def _zoneless(self) -> frozenset[tuple[str, ...]]:
         metadata = self.header.metadata
         return frozenset() if metadata is None else Schema.of(metadata.schema, mode_of(metadata.configuration)).zoneless
 
     def tombstones(self) -> pa.Table:
         """The files that were removed and are remembered, newest word only."""
-        _ = self.state
-        return pa.Table.from_batches(self.reading(lambda: list(self._tombstones())))
+        with self._turn:
+            _ = self.state
+            return pa.Table.from_batches(self.reading(lambda: list(self._tombstones())))
 
     def _tombstones(self) -> Iterator[pa.RecordBatch]:
         yield live_files.tombstones_from_removes(self.state.removes)

@@ -1,5 +1,6 @@
 import json
 import logging
+import threading
 
 import pyarrow as pa
 import pytest
@@ -461,3 +462,40 @@ def test_a_listing_during_which_another_one_ends_gives_each_file_its_own_fields(
     store.meanwhile = lambda: found.append(listed())
     found.append(listed())
     assert found == [{f"{version}.parquet": version for version in range(5)}] * 2
+
+
+class TestSeveralThreads:
+    @pytest.mark.parametrize("moment", range(4))
+    def test_a_tail_that_is_read_while_a_checkpoint_is_left_out_does_not_stand_for_the_longer_one(self, moment):
+        class Watched(MemoryStore):
+            """Lets another thread list the files when the place of an object is asked for, and read slowly."""
+
+            moments = ()
+            reading, left = threading.Event(), threading.Event()
+
+            def address(self, path=""):
+                if self.moments and (other := self.moments.pop()) is not None:
+                    other.start()
+                    self.reading.wait(0.3)
+                return super().address(path)
+
+            def get_many(self, paths):
+                if threading.current_thread() is not threading.main_thread():
+                    self.reading.set()
+                    self.left.wait(0.3)
+                return super().get_many(paths)
+
+        # The newest checkpoint lacks a file, which only the pointer and a listing tell.
+        log = LogBuilder(Watched()).create(add("a")).commit(add("b")).commit(add("c")).commit(add("d"))
+        log.checkpoint(1, *BASE[:2], add("a"), add("b")).checkpoint(2, *BASE[:2], add("a"), add("b"))
+        log.pointer(version=2, size=5, numOfAddFiles=3)
+        replay, found = opened(log), []
+        assert replay.checkpoint is not None
+        assert replay.checkpoint.files.version == 2
+        other = threading.Thread(target=lambda: found.append(paths(replay)))
+        log.store.moments = [other] + [None] * moment
+        found.append(paths(replay))
+        log.store.left.set()
+        if other.ident is not None:
+            other.join(10)
+        assert [*found, paths(replay)] == [["a", "b", "c", "d"]] * (len(found) + 1)
