@@ -14,6 +14,7 @@ the same version again, which cannot land twice, and raises `UnavailableError` i
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -22,6 +23,8 @@ from typing import Final, Generic, Protocol, Self, TypeVar
 from halocline.errors import AlreadyExistsError, ConflictError, NotFoundError, UnavailableError
 from halocline.storage.base import Store
 
+_NUMBER: Final = re.compile(r"(?<!\d)\d{20}(?!\d)")
+"""The version in the name of a file of a log, or of the folder that holds the state of one."""
 _UNANSWERED_TRIES: Final = 4
 _FIRST_WAIT_S: Final = 0.05
 
@@ -110,19 +113,22 @@ def land(
 
 
 def _check_not_behind(store: Store, path: Callable[[int], str], version: int) -> None:
-    """Refuses a version that is free only because the log has gone on and dropped its older files.
+    """Refuses a version that is free only because the log has gone on and dropped its older files, or is another one.
 
     The file before the next version is there as long as that is the newest one. Where it is missing and something later
-    is there, a file would be put where nobody looks any more. A clean-up between this look and the put is not seen.
+    is there, a file would be put where nobody looks any more; where the log ends before, it would leave a gap. A
+    clean-up between this look and the put is not seen.
     """
     if version == 0 or store.exists(path(version - 1)):
         return
     folder = path(0).rpartition("/")[0]
-    names = (each.path.rpartition("/")[2].partition(".")[0] for each in store.list(f"{folder}/"))
-    newest = max((int(name) for name in names if name.isdecimal()), default=-1)
-    if newest >= version:
+    numbers = (_NUMBER.search(each.path.removeprefix(folder)) for each in store.list(f"{folder}/"))
+    newest = max((int(number[0]) for number in numbers if number), default=-1)
+    if newest != version - 1:
         raise ConflictError(
-            f"the log of {store.root} has gone on to version {newest}, and its files before {version} are gone",
+            f"the log of {store.root} has gone on to version {newest}, and its files before {version} are gone"
+            if newest >= version
+            else f"the table at {store.root} is not the one that was read: its log ends before version {version - 1}",
             sides={"you": f"version {version}", "table": f"version {newest}"},
             next_step="Nothing was written. Read the table again and repeat the operation.",
         )

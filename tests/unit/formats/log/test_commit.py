@@ -133,7 +133,18 @@ def test_a_version_that_is_free_because_the_log_was_truncated_is_not_taken():
     assert not store.exists(path(2)), "nobody would read it"
 
 
-def test_a_log_that_begins_with_a_checkpoint_alone_takes_its_next_version():
+@pytest.mark.parametrize("present", [(), ("a",)])
+def test_a_version_far_behind_the_end_of_the_log_is_not_taken(present):
     store = MemoryStore()
-    store.put(f"log/{5:020d}.checkpoint.parquet", b"")
+    for name in present:
+        commit(store, Note(name))
+    with pytest.raises(ConflictError, match="is not the one that was read"):
+        commit(store, Note("late"), version=6)
+    assert not store.exists(path(6)), "it would leave a gap, and nobody could read the table"
+
+
+@pytest.mark.parametrize("name", [f"{5:020d}.checkpoint.parquet", f"state-v{5:020d}/_manifest.avro"])
+def test_a_log_that_begins_with_a_checkpoint_alone_takes_its_next_version(name):
+    store = MemoryStore()
+    store.put(f"log/{name}", b"")
     assert commit(store, Note("next"), version=6).version == 6

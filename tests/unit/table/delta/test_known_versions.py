@@ -97,6 +97,25 @@ def test_an_open_table_finds_the_newest_version_though_its_own_was_cleaned_away(
     assert ids(table) == ids(other) == list(range(31))
 
 
+def test_a_table_that_was_found_before_another_lay_there_does_not_write_behind_its_end(tmp_path):
+    for number in range(4):
+        Table.create(tmp_path / "t", row(0)) if not number else Table.for_path(tmp_path / "t").append_arrow(row(number))
+    found = Table.for_path(tmp_path / "t")
+    shutil.rmtree(tmp_path / "t")
+    Table.create(tmp_path / "t", row(10))
+    found.append_arrow(row(11))
+    assert ids(found) == ids(Table.for_path(tmp_path / "t")) == [10, 11]
+
+
+def test_the_first_verb_of_a_table_reads_the_newest_version_though_those_between_were_cleaned_away(tmp_path):
+    writer = Table.create(tmp_path / "t", row(0))
+    found = Table.for_path(tmp_path / "t")
+    for number in range(1, 25):
+        writer.append_arrow(row(number))
+    assert cleaned_at(tmp_path / "t", days=2) == 20
+    assert ids(found) == list(range(25))
+
+
 def test_open_tables_that_append_at_once_lose_and_repeat_nothing(tmp_path):
     Table.create(tmp_path / "t", row(0))
     failed: list[BaseException] = []

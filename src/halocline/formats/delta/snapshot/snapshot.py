@@ -25,7 +25,7 @@ import pyarrow.compute as pc
 from halocline.compat.protocol import Protocol
 from halocline.compat.release import Release
 from halocline.compat.terms import Terms
-from halocline.errors import InputError
+from halocline.errors import InputError, NotFoundError
 from halocline.formats.delta.actions.action import CommitInfo, DomainMetadata, Metadata, ProtocolAction, Txn
 from halocline.formats.delta.configuration.properties import TableProperties
 from halocline.formats.delta.configuration.schema import Schema
@@ -159,8 +159,16 @@ class Snapshot:
         return replace(self, level=level)
 
     def is_newest(self) -> bool:
-        """Whether no later version has been committed meanwhile."""
-        return not self.store.exists(DELTA.commit_path(self.version + 1))
+        """Whether no later version has been committed meanwhile, and the table is still the same."""
+        last = self.replay.segment.last_commit
+        if last is None or self.store.exists(DELTA.commit_path(self.version + 1)):
+            return False
+        # A clean-up takes the oldest commits first: if this one is there, the next was not taken away.
+        try:
+            there = self.store.head(last.path)
+        except NotFoundError:
+            return False
+        return (there.size, there.etag) == (last.size, last.etag)
 
     @property
     def protocol(self) -> Protocol:
