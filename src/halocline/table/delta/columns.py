@@ -8,7 +8,7 @@ from typing import Any
 from halocline.errors import InputError, SchemaError
 from halocline.formats.delta.commit.provenance import CommitDescription
 from halocline.formats.delta.configuration import alter as change
-from halocline.formats.delta.configuration import clustering
+from halocline.formats.delta.configuration import clustering, column_mapping
 from halocline.formats.delta.configuration.alter import ColumnPosition
 from halocline.formats.delta.configuration.identity import identity_columns, identity_of, with_marks
 from halocline.formats.delta.configuration.replace_columns import replace_columns as declare_anew
@@ -96,7 +96,9 @@ def _given(columns: Sequence[Field | Mapping[str, Any]]) -> list[Field]:
             "columns are given as fields",
             sides={"given": repr(columns)[:80], "expected": '[{"name": "x", "type": "long", "nullable": true}]'},
         )
-    return [each if isinstance(each, Field) else field_from_json(each) for each in columns]
+    fields = [each if isinstance(each, Field) else field_from_json(each) for each in columns]
+    # Ids and physical names of columns of another table, or of one that was dropped, would lead to other data.
+    return list(column_mapping.unmapped(Struct(fields)).fields)
 
 
 @as_operation

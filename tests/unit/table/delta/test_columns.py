@@ -51,6 +51,24 @@ def test_column_moves_only_among_its_siblings(table, after):
     assert table.version == 0
 
 
+@pytest.mark.parametrize("verb", ["add_columns", "replace_columns"])
+def test_column_that_was_dropped_comes_back_empty_though_it_brings_its_old_physical_name(table, verb):
+    table.set_properties({"delta.columnMapping.mode": "name"})
+    every = table.schema["fields"]
+    table.drop_column("b", "s.z")
+    getattr(table, verb)(every[2:] if verb == "add_columns" else every)
+    added = {} if verb == "add_columns" else {"z": None}
+    assert table.to_arrow().read_all().to_pylist() == [{"a": 1, "s": {"x": 1, "y": 2, **added}, "b": None}]
+
+
+def test_column_with_the_physical_name_of_another_table_keeps_its_rows_once_columns_are_mapped(table):
+    ids = {"delta.columnMapping.id": 70, "delta.columnMapping.physicalName": "col-70"}
+    table.add_columns([{"name": "c", "type": "long", "nullable": True, "metadata": ids}])
+    table.append_arrow(pa.table({"a": [2], "c": pa.array([7], pa.int64())}))
+    table.set_properties({"delta.columnMapping.mode": "name"})
+    assert sorted(table.to_arrow(columns=["c"]).read_all()["c"].to_pylist(), key=str) == [7, None]
+
+
 def test_columns_are_added_at_positions(table):
     columns = [hc.column(name, "int") for name in ("c", "d", "e")]
     table.add_columns(columns, positions=[ColumnPosition(), ColumnPosition("c"), None])
