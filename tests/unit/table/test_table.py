@@ -87,7 +87,7 @@ def test_opening_and_the_first_verb_read_the_log_once(url, fetched):
     assert fetched
     fetched.clear()
     assert table.snapshot("write").version == 1
-    assert [path[-6:] for path in fetched] == ["2.json"], "all that is looked for is a newer version"
+    assert [path[-6:] for path in fetched] == ["2.json", "1.json"], "a newer version, and whether its own is there"
     table.snapshot()
     assert fetched, "later calls look again"
 
