@@ -24,9 +24,9 @@ import pyarrow.compute as pc
 
 from halocline.errors import HaloclineError, InputError
 from halocline.formats.base import TableFormat
-from halocline.formats.delta.actions.action import Action, Add
+from halocline.formats.delta.actions.action import Action, Add, Remove
 from halocline.formats.delta.actions.deletion_vectors import file_path, read_positions, write_file
-from halocline.formats.delta.actions.locations import absolute_path, encoded_path, is_absolute, locate
+from halocline.formats.delta.actions.locations import Locations, absolute_path, encoded_path, is_absolute, locate
 from halocline.formats.delta.commit.provenance import CommitDescription
 from halocline.formats.delta.commit.transaction import system_clock
 from halocline.formats.delta.configuration import alter, clustering, properties
@@ -97,6 +97,8 @@ def clone(table: Opened, path: str | os.PathLike[str], asked: CloneRequest = SHA
         domains = [msgspec.structs.replace(before.domains[clustering.DOMAIN], removed=True)]
     with _Copies(source.store, made.store) as copies:
         adds = [copies.copied(*each) if asked.deep else _linked(source, *each) for each in _adds(files)]
+        if before is not None:
+            gone, adds = _exchanged(gone, adds, before.replay.locations)
         metrics = {
             "sourceTableSize": pc.sum(files["size"]).as_py() or 0,
             "sourceNumOfFiles": len(files),
@@ -139,13 +141,25 @@ def _state(source: Snapshot, asked: Mapping[str, str]) -> TableConfiguration:
 
 
 def _in_place_of(before: Snapshot, clone: TableConfiguration) -> TableConfiguration:
-    """The clone's state as the next one of a table: same id, and no column id given out twice."""
-    configuration = dict(clone.metadata.configuration)
+    """The clone's state as the next one of a table: same id, the same columns of row ids, no column id given twice."""
+    own = {key: value for key, value in before.properties.items() if key in (row_ids.ID_COLUMN, row_ids.VERSION_COLUMN)}
+    configuration = {**clone.metadata.configuration, **own}
     highest = [properties.count(each, MAX_ID) or 0 for each in (configuration, before.metadata.configuration)]
     if MAX_ID in configuration:
         configuration[MAX_ID] = str(max(highest))
     metadata = dataclasses.replace(clone.metadata, id=before.metadata.id, configuration=configuration)
     return TableConfiguration(before.protocol.merged(clone.protocol), metadata, clone.reasons)
+
+
+def _exchanged(gone: list[Remove], adds: list[Add], locations: Locations) -> tuple[list[Remove], list[Add]]:
+    """What to take out and put in, less the files that stay: a clone of the same source has them already."""
+
+    def key(file: Add | Remove) -> tuple[str, str | None]:
+        vector = file.deletion_vector
+        return locations.decode(file.path), None if vector is None else locations.vector_id(vector)
+
+    stay = {key(each) for each in gone} & {key(each) for each in adds}
+    return [each for each in gone if key(each) not in stay], [each for each in adds if key(each) not in stay]
 
 
 def _adds(files: pa.Table) -> Iterator[tuple[str, Add]]:

@@ -4,6 +4,7 @@ import deltalake
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from msgspec.structs import replace
 from tests.support import columns
 from tests.support.columns import field
 from tests.support.tables import live_files, their_rows
@@ -15,7 +16,7 @@ from halocline.formats.delta.actions.deletion_vectors import read_positions, wri
 from halocline.formats.delta.commit.transaction import Transaction
 from halocline.formats.delta.configuration.table_configuration import new_table
 from halocline.formats.delta.log.checkpoint_write import write_checkpoint
-from halocline.formats.delta.log.file_actions import removes_from
+from halocline.formats.delta.log.file_actions import adds_from, removes_from
 from halocline.formats.delta.snapshot.snapshot import Snapshot
 from halocline.storage import open_store
 from halocline.table.delta.clone import CloneRequest
@@ -164,6 +165,34 @@ def test_clone_in_place_of_a_table_is_its_next_version(tmp_path, deep):
     assert clone.to_arrow(version=0).read_all()["other"].to_pylist() == [7]
     assert "owner" not in clone.detail()["properties"]
     assert sorted(row[0] for row in their_rows(tmp_path / "there", "id")) == [1, 2, 3]
+
+
+def test_clone_in_place_of_a_clone_of_the_same_source_keeps_the_files_that_it_has(tmp_path):
+    tracked = {"delta.enableDeletionVectors": "true", "delta.enableRowTracking": "true"}
+    source = Lake(tmp_path / "source", tracked)
+    source.add("a b.parquet", [1, 2])
+    source.add("c.parquet", [3, 4], deleted=[0])
+    there = cloned(Opened(source.store), tmp_path / "clone", CloneRequest(version=2)).snapshot()
+    source.add("d.parquet", [5])
+    files = Snapshot.load(source.store).files()
+    first = files.filter([path == "a b.parquet" for path in files["path"].to_pylist()])
+    (vector,), (add,) = write_file(source.store, [[1]]), adds_from(first, data_change=True)
+    source.commit([replace(add, deletion_vector=vector), *removes_from(first, timestamp_ms=1, data_change=True)])
+    again = cloned(Opened(source.store), tmp_path / "clone", CloneRequest(replace=True)).snapshot()
+    assert rows(tmp_path / "clone") == [1, 4, 5]
+    metrics = again.commit_info.values["operationMetrics"]
+    assert (metrics["sourceNumOfFiles"], metrics["numRemovedFiles"]) == ("3", "1"), "only the marked one is exchanged"
+    column = "delta.rowTracking.materializedRowIdColumnName"
+    assert again.properties[column] == there.properties[column], "rows that were rewritten keep their ids there"
+
+
+def test_shallow_clone_of_a_table_in_its_own_place_keeps_what_both_versions_have(tmp_path):
+    source = Lake(tmp_path / "t")
+    source.add("a.parquet", [1])
+    source.add("b.parquet", [2])
+    cloned(Opened(source.store), tmp_path / "t", CloneRequest(replace=True, version=1))
+    assert rows(tmp_path / "t") == [1]
+    assert Snapshot.load(source.store).files()["log_path"].to_pylist() == ["a.parquet"]
 
 
 def test_failed_deep_clone_leaves_nothing_behind(tmp_path):
