@@ -65,7 +65,7 @@ def for_new_table(metadata: TableMetadata, *, named: Iterable[str] = ()) -> Evol
     stored = metadata.with_configuration(stored_configuration(metadata.configuration))
     protocol = _minimum(stored, by_name, pair, reasons)
     stored = _with_required_enabled(protocol, stored)
-    _check_agreement(protocol, stored)
+    _check_agreement(protocol, stored, protocol.features)
     return Evolution(protocol, stored, reasons.of(protocol.features))
 
 
@@ -85,7 +85,7 @@ def alter(existing: Protocol, metadata: TableMetadata, *, named: Iterable[str] =
             stored = stored.without_annotations(record.strip_unless_supported)
     protocol = _with_switched_on(protocol, stored, reasons)
     _check_create_only(existing, protocol)
-    _check_agreement(protocol, stored)
+    _check_agreement(protocol, stored, protocol.features - existing.features)
     return Evolution(protocol, stored, reasons.of(protocol.features - existing.features))
 
 
@@ -201,8 +201,9 @@ def _check_create_only(before: Protocol, after: Protocol) -> None:
         )
 
 
-def _check_agreement(protocol: Protocol, metadata: TableMetadata) -> None:
-    fatal = [each for each in disagreements(protocol, metadata) if each.fatal]
+def _check_agreement(protocol: Protocol, metadata: TableMetadata, new: frozenset[str]) -> None:
+    """Makes sure that no features contradict each other, nor the metadata new ones."""
+    fatal = [each for each in disagreements(protocol, metadata) if each.fatal or each.feature in new]
     if fatal:
         raise InputError(
             f"features contradict each other: {'; '.join(map(str, fatal))}",

@@ -64,7 +64,7 @@ def restore_version(table: Opened, version: int | None = None, *, timestamp: Mom
 
     Raises:
         NotFoundError: There is no such version, or some of its files are gone (`DATA_FILES_MISSING`).
-        InputError: Neither is given, the version is not older, or the table only takes new rows.
+        InputError: Neither is given, or the table only takes new rows.
         ConflictError: Somebody else changed the table meanwhile.
 
     Example:

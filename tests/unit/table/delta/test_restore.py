@@ -1,18 +1,21 @@
 import time
 
+import pyarrow as pa
 import pytest
 
-from halocline.errors import IncompatibleError, InputError, NotFoundError
+from halocline.errors import IncompatibleError, InputError, NotFoundError, SchemaError
 from halocline.formats.delta.actions.action import Add
 from halocline.formats.delta.actions.protocol import action_of
 from halocline.formats.delta.commit.transaction import Transaction
 from halocline.formats.delta.configuration.alter import add_columns, set_properties
 from halocline.formats.delta.configuration.table_configuration import new_table
 from halocline.formats.delta.log.file_actions import removes_from
+from halocline.formats.delta.maintain.lint import lint
 from halocline.formats.delta.snapshot.snapshot import Snapshot
 from halocline.schema import Field, Primitive, Struct
+from halocline.storage import open_store
 from halocline.storage.memory import MemoryStore
-from halocline.table import gatekeeper
+from halocline.table import Table, gatekeeper
 from halocline.table.delta.opened import Opened
 from halocline.table.delta.restore import restore_version
 
@@ -110,8 +113,8 @@ def test_append_only_table_is_refused_if_rows_would_go():
     assert lake.snapshot().version == version
 
 
-@pytest.mark.parametrize(("arguments", "error"), [((), InputError), ((99,), NotFoundError), ((0,), InputError)])
-def test_version_that_is_missing_not_given_or_not_older_is_refused(arguments, error):
+@pytest.mark.parametrize(("arguments", "error"), [((), InputError), ((99,), NotFoundError)])
+def test_version_that_is_missing_or_not_given_is_refused(arguments, error):
     with pytest.raises(error):
         Lake().restore(*arguments)
 
@@ -135,3 +138,20 @@ def test_features_that_come_back_are_asked_for_first():
     assert lake.snapshot().version == 2
     lake.restore(1)
     assert "vacuumProtocolCheck" in lake.snapshot().protocol.features
+
+
+def test_partitioned_version_comes_back_after_the_table_was_clustered(tmp_path):
+    rows = pa.table({"id": [1, 2], "country": ["at", "nz"]})
+    table = Table.create(tmp_path, rows, partition_by="country")
+    Table.replace(tmp_path, pa.table({"id": [3]}), cluster_by="id")
+    with pytest.raises(InputError, match="excludes partition columns"):
+        Table.replace(tmp_path, rows, partition_by="country")
+    table.restore(0)
+    table.set_properties({"owner": "me"})
+    table.append_arrow(rows)
+    snapshot = table.snapshot()
+    assert (snapshot.partition_columns, snapshot.protocol.supports("clustering")) == (("country",), True)
+    assert sorted(table.to_arrow().read_all()["id"].to_pylist()) == [1, 1, 2, 2]
+    with pytest.raises(SchemaError, match="partitioned or clustered"):
+        table.cluster_by("id")
+    assert lint(open_store(str(tmp_path))).findings == ()

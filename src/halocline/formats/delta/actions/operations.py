@@ -54,5 +54,8 @@ MOVES_PARTITIONS: Final = frozenset(
 )
 """Commits that may name other partition columns than the table had."""
 
+RESTORES: Final = frozenset({"RESTORE"})
+"""Commits that make the table what it was, with whatever other writers had put up with."""
+
 UNMAPS: Final = frozenset({"REMOVE COLUMN MAPPING", "REPAIR PROTOCOL"})
 """Commits that may take column mapping away: all files are written again, or none was ever mapped."""

@@ -71,7 +71,7 @@ def check_metadata(metadata: Metadata, before: Metadata | None, protocol: Protoc
     check_schema(metadata.schema, mapped=mode_of(metadata.configuration) != "none")
     _check_partitioning(metadata, before, operation)
     check_column_mapping(metadata, None if operation in operations.UNMAPS else before)
-    check_features(metadata, before, protocol)
+    check_features(metadata, before, protocol, operation)
 
 
 def check_properties(configuration: Mapping[str, str], before: Mapping[str, str]) -> None:
@@ -134,14 +134,14 @@ def check_schema(schema: Struct, *, mapped: bool) -> None:
             raise _unknown_type(type, path)
 
 
-def check_features(metadata: Metadata, before: Metadata | None, protocol: Protocol) -> None:
+def check_features(metadata: Metadata, before: Metadata | None, protocol: Protocol, operation: str) -> None:
     """Makes sure that the protocol has what the metadata switches on, and whatever that needs or excludes.
 
-    A disagreement that old protocols are allowed to have may stay as it is; nobody may add one.
+    A disagreement that is not fatal may stay as it is, and come back with an old version; nobody else may add one.
     """
     known = set() if before is None else set(disagreements(protocol, table_metadata(before)))
     for finding in disagreements(protocol, table_metadata(metadata)):
-        if finding.fatal or finding not in known:
+        if finding.fatal or (finding not in known and operation not in operations.RESTORES):
             raise InputError(
                 f"metadata and protocol disagree: {finding}",
                 condition="FEATURE_DEPENDENCY",

@@ -209,7 +209,7 @@ def _disagreements(protocol: Protocol, header: TableHeader, told: frozenset[str]
             yield _unmapped(finding, header.metadata)
         elif finding.code == "ENABLED_NOT_SUPPORTED" and finding.feature not in told:
             yield LintFinding(finding.code, str(finding), Repair(adds=frozenset({finding.feature})))
-        elif finding.code in ("REQUIREMENT_NOT_ENABLED", "EXCLUDED"):
+        elif finding.code in ("REQUIREMENT_NOT_ENABLED", "EXCLUDED") and finding.fatal:
             yield LintFinding(finding.code, str(finding))
 
 

@@ -19,7 +19,7 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from halocline.errors import InputError, NotFoundError, UnsupportedError, shortened
+from halocline.errors import NotFoundError, UnsupportedError, shortened
 from halocline.formats.delta.actions.action import Action, DeletionVector, DomainMetadata, Metadata
 from halocline.formats.delta.actions.deletion_vectors import file_path
 from halocline.formats.delta.actions.locations import Locations, locate
@@ -52,7 +52,7 @@ class Restoration:
 
 
 def restoration(current: Snapshot, target: Snapshot, *, now_ms: int) -> Restoration:
-    """The actions that make the table what it was at an older version.
+    """The actions that make the table what it was at an older version, or at this one: then there is nothing to do.
 
     The commit must start from `current` and have read the whole table, so that any change in between is a conflict.
 
@@ -62,16 +62,9 @@ def restoration(current: Snapshot, target: Snapshot, *, now_ms: int) -> Restorat
         now_ms: The present.
 
     Raises:
-        InputError: The target is not older.
         UnsupportedError: The target tracked its rows, which was dropped since.
         NotFoundError: Files of the target no longer exist (`DATA_FILES_MISSING`).
     """
-    if target.version >= current.version:
-        raise InputError(
-            f"version {target.version} is not older than the table",
-            sides={"asked for": str(target.version), "table": f"version {current.version}"},
-            next_step="Give a version before the current one.",
-        )
     now, then = current.files(), target.files()
     now_keys, then_keys = _keys(now, current.replay.locations), _keys(then, current.replay.locations)
     back = then.filter(pc.invert(pc.is_in(then_keys, value_set=now_keys)))

@@ -6,7 +6,7 @@ import pytest
 from tests.support.columns import field, schema
 from tests.support.commit_builders import add, remove, vector
 
-from halocline.errors import ConflictError, InputError, NotFoundError, UnsupportedError
+from halocline.errors import ConflictError, NotFoundError, UnsupportedError
 from halocline.formats.delta.actions.action import Add, DomainMetadata
 from halocline.formats.delta.actions.deletion_vectors import write_file
 from halocline.formats.delta.commit.provenance import CommitDescription
@@ -100,11 +100,12 @@ def test_missing_files_are_named_and_nothing_is_written(vectors):
     assert Snapshot.load(store).version == 2
 
 
-def test_only_older_versions_can_be_restored():
+def test_restoring_the_newest_version_changes_nothing():
     store = created()
     commit(store, add("a"))
-    with pytest.raises(InputError, match="not older"):
-        restore(store, 1)
+    restore(store, 1)
+    after = Snapshot.load(store)
+    assert (after.version, after.files()["path"].to_pylist()) == (2, ["a"])
 
 
 def test_protocol_never_goes_back_and_properties_do():
