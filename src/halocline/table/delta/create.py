@@ -88,7 +88,7 @@ def create_table(
     declaration = TableDeclaration(_columns(what), partition_by, cluster_by, properties, comment, name)
     if table.is_taken(TableFormat.DELTA, exist_ok=exist_ok):
         return table.found()
-    return _created(table, what, declaration)
+    return _created(table, what, declaration, "CREATE TABLE")
 
 
 def replace_table(
@@ -116,9 +116,10 @@ def replace_table(
     what = _rows_or_columns(what)
     table = Opened.at(path, _session(what, spark), options)
     declaration = TableDeclaration(_columns(what), partition_by, cluster_by, properties, comment, name)
+    operation = "CREATE OR REPLACE TABLE" if or_create else "REPLACE TABLE"
     taken = formats_at(table.store)
     if not taken and or_create:
-        return _created(table, what, declaration)
+        return _created(table, what, declaration, operation)
     if not taken:
         raise NotFoundError(
             f"no table at {table.url}",
@@ -132,16 +133,15 @@ def replace_table(
         before = table.snapshot("write")
         state = _replacing(before, declaration.state(table.session, table.url))
         approve_change(before.configuration, state, table.approve, asked=None)
-        operation = "CREATE OR REPLACE TABLE" if or_create else "REPLACE TABLE"
         _commit(table.transaction(before), what, state, declaration, operation)
     return table
 
 
-def _created(table: Opened, what: Any, declaration: TableDeclaration) -> Opened:
+def _created(table: Opened, what: Any, declaration: TableDeclaration, operation: str) -> Opened:
     with table.operation("create"):
         state = declaration.state(table.session, table.url)
         approve_change(None, state, table.approve)
-        _commit(table.transaction(), what, state, declaration, "CREATE TABLE")
+        _commit(table.transaction(), what, state, declaration, operation)
     return table
 
 
