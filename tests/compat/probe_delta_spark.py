@@ -92,6 +92,13 @@ def statements(spark, job):
     return {"outcome": "done", "rows": sorted([str(value) for value in row] for row in found)}
 
 
+def written(spark, job):
+    """Writes the rows of a query the way DataFrames are written."""
+    into = spark.sql(job["query"]).write.format("delta").mode(job["mode"]).options(**job.get("options", {}))
+    into.partitionBy(*job.get("by", [])).save(job["path"])
+    return {"outcome": "done"}
+
+
 def feed(spark, job):
     """What happened to rows, as text."""
     rows = spark.read.format("delta").option("readChangeFeed", "true").option("startingVersion", 0).load(job["path"])
@@ -146,6 +153,7 @@ OPERATIONS = {
     "write.merge": merge,
     "write.optimize": optimize,
     "statements": statements,
+    "written": written,
     "feed": feed,
     "stream": stream,
 }

@@ -55,6 +55,12 @@ class Theirs:
         answer = self._worker.do({"operation": "statements", "statements": statements})
         return "" if answer["outcome"] == "done" else str(answer["note"])
 
+    def written(self, path: Path, query: str, mode: str, by: Sequence[str] = (), **options: str) -> str:
+        """Writes the rows of a query as DataFrames are; what it says against it, nothing if it does it."""
+        job = {"operation": "written", "path": str(path), "query": query, "mode": mode, "by": [*by]}
+        answer = self._worker.do({**job, "options": options})
+        return "" if answer["outcome"] == "done" else str(answer["note"])
+
     def feed(self, path: Path) -> list[list[str]]:
         """What happened to the rows of a table: the kind of change, its version, `id` and `value`."""
         rows: list[list[str]] = self._ask({"operation": "feed", "path": str(path), "columns": ["id", "value"]})["rows"]
@@ -91,6 +97,15 @@ class Ours:
         for text in statements:
             found = hc.sql(self.spark, text).collect()
         return sorted([str(value) for value in row] for row in found)
+
+    def written(self, path: Path, query: str, mode: str, by: Sequence[str] = (), **options: str) -> str:
+        """Writes the rows of a query as DataFrames are; what is said against it, nothing if it is done."""
+        into = hc.sql(self.spark, query).write.format("halocline").mode(mode).options(**options)
+        try:
+            (into.option("partitionBy", ",".join(by)) if by else into).save(str(path))
+        except Exception as error:
+            return str(error) or type(error).__name__
+        return ""
 
     def stream(self, source: Path, target: Path, checkpoint: Path, **options: str) -> None:
         """Copies by a stream what is new in a table into another."""
