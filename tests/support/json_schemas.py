@@ -11,9 +11,11 @@ import inspect
 import json
 import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
+import jsonschema
 import typer
 
 from halocline.cli.commands import COMMANDS
@@ -103,6 +105,36 @@ def read(command: str) -> dict[str, Any] | None:
     """The schema of a command's result; None if there is none."""
     path = SCHEMAS / f"{command}.json"
     return json.loads(path.read_text()) if path.exists() else None
+
+
+def closed(schema: dict[str, Any] | bool, name: str = "") -> dict[str, Any] | bool:
+    """The schema for what is printed today: no key that it does not name, and nothing where it has seen nothing.
+
+    A schema takes keys that it does not name, since later releases may add some. One that has become stale would
+    therefore take all that is printed, so the tests hold results against this one.
+    """
+    if name in FREE or isinstance(schema, bool):
+        return schema
+    if not schema:
+        return False
+    found = dict(schema)
+    if "properties" in found:
+        found["properties"] = {key: closed(each, key) for key, each in found["properties"].items()}
+        found["additionalProperties"] = False
+    elif "additionalProperties" in found:
+        found["additionalProperties"] = closed(found["additionalProperties"])
+    if "items" in found:
+        found["items"] = closed(found["items"], name)
+    if "anyOf" in found:
+        found["anyOf"] = [closed(each, name) for each in found["anyOf"]]
+    return found
+
+
+@cache
+def validator(command: str) -> jsonschema.Draft202012Validator | None:
+    """Holds what a command prints against its closed schema; None if it has no schema."""
+    schema = read(command)
+    return None if schema is None else jsonschema.Draft202012Validator(closed(schema))
 
 
 def write(samples: dict[str, list[Any]]) -> None:

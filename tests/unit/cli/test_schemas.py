@@ -8,7 +8,7 @@ import jsonschema
 import pytest
 from tests.support.fleets import in_memory
 from tests.support.hudi_tables import HudiTableMaker
-from tests.support.json_schemas import SCHEMAS, commands, schema_of
+from tests.support.json_schemas import SCHEMAS, closed, commands, schema_of
 
 from halocline.cli import main
 from halocline.fleet.server.hosting import embedded
@@ -57,3 +57,12 @@ def test_schema_of_samples_takes_them_and_no_other_types():
     for other in ({"a": "5", "b": "y"}, {"a": 5}, {"a": 5, "b": "y", "c": 1}, {"a": 5, "b": "y", "c": [{"d": 1}]}):
         with pytest.raises(jsonschema.ValidationError):
             jsonschema.validate(other, schema)
+
+
+@pytest.mark.parametrize("printed", [{"a": 1, "b": [], "new": 1}, {"a": 1, "b": ["first"]}, {"a": 1, "b": [], "m": {}}])
+def test_closed_schema_refuses_what_a_stale_schema_does_not_describe(printed):
+    schema = schema_of([{"a": 1, "b": [], "detail": {"any": 1}}, {"a": 2, "b": []}])
+    jsonschema.validate(printed, schema)
+    jsonschema.validate({"a": 3, "b": [], "detail": {"other": "x"}}, closed(schema))
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate(printed, closed(schema))
