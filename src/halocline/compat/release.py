@@ -23,7 +23,7 @@ from halocline.versions import Version, find_versions
 LATEST: Final = "latest"
 """Stands for the newest release of a product that is known."""
 
-_TEXT = re.compile(r"\s*(?P<product>[^@\s]+)@(?P<version>[^@]*)")
+_TEXT = re.compile(r"\s*(?P<product>[^@\s]+)@\s*(?P<version>[^@\s][^@]*)")
 _WITHOUT_NUMBER = re.compile(r"(?<![A-Za-z0-9_.:-])(?P<product>[A-Za-z][A-Za-z0-9_.:-]*)/(?P<version>[^\s\d][^\s]*)")
 
 
@@ -71,13 +71,13 @@ class Release:
         """The release that somebody reports; text that names none becomes an unknown version of what it says.
 
         Example:
-            >>> str(Release.reported("trino@426")), str(Release.reported("nightly"))
-            ('trino@426', 'nightly@unknown')
+            >>> [str(Release.reported(text)) for text in ("trino@426", "trino@", "nightly")]
+            ['trino@426', 'trino@unknown', 'nightly@unknown']
         """
         try:
             return _parse(text)
         except InputError:
-            return Release(" ".join(text.split()) or "unnamed", Version.parse("unknown"))
+            return Release(" ".join(text.strip("@ ").split()) or "unnamed", Version.parse("unknown"))
 
     def __hash__(self) -> int:
         return self._hash

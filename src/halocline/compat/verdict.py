@@ -365,7 +365,7 @@ def _why_unknown(verdict: Verdict) -> str:
     if verdict.protocol.format not in product.formats:
         return f"nothing is known about {product.name} and {verdict.protocol.format} tables"
     if not release.version.known:
-        return f"{release.version.text or 'an empty text'} is no version of {product.name}"
+        return f"{release.version} is no version of {product.name}"
     last = product.last or "any later one"
     return f"nothing is known about {product.name} {release.version}: known are {product.first} to {last}"
 

@@ -3,6 +3,7 @@
 import pytest
 
 from halocline.compat.release import Release, releases_in, releases_in_commit
+from halocline.compat.verdict import can
 from halocline.errors import InputError
 from halocline.versions import Version
 
@@ -11,7 +12,7 @@ def texts(releases):
     return [str(release) for release in releases]
 
 
-@pytest.mark.parametrize("text", ["deltalake@1.6.6", "trino@479", "databricks-runtime@13.3.x-scala2.12", "thing@"])
+@pytest.mark.parametrize("text", ["deltalake@1.6.6", "trino@479", "databricks-runtime@13.3.x-scala2.12", "thing@x"])
 def test_a_release_is_read_and_written_back(text):
     release = Release.parse(text)
     assert str(release) == text
@@ -22,11 +23,24 @@ def test_the_product_is_found_whatever_its_case():
     assert Release.parse("Deltalake@1.6.6") == Release("deltalake", Version.parse("1.6.6"))
 
 
-@pytest.mark.parametrize("text", ["deltalake", "deltalake 1.6.6", "@1.6.6", "a@b@c", ""])
-def test_text_of_another_form_is_refused_with_the_form(text):
+@pytest.mark.parametrize(
+    "text", ["trino", "trino 426", "@426", "a@b@c", "", "trino@", "trino@ ", "trino@@426", "trino @426"]
+)
+@pytest.mark.parametrize("read", [Release.parse, Release.exact, lambda text: can(text, "(1,1)")])
+def test_text_of_another_form_is_refused_with_the_form(text, read):
     with pytest.raises(InputError) as caught:
-        Release.parse(text)
+        read(text)
     assert "product@version" in caught.value.sides["expected"]
+
+
+@pytest.mark.parametrize(("text", "expected"), [("trino@426 ", "trino@426"), ("trino@ 426", "trino@426")])
+def test_spaces_around_a_version_are_not_part_of_it(text, expected):
+    assert str(Release.parse(text)) == expected
+
+
+@pytest.mark.parametrize(("text", "expected"), [("trino@", "trino@unknown"), (" @ ", "unnamed@unknown")])
+def test_somebody_who_reports_no_version_is_an_unknown_release_of_what_it_says(text, expected):
+    assert str(Release.reported(text)) == expected
 
 
 def test_releases_are_ordered_by_version_within_a_product():
