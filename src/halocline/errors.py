@@ -37,6 +37,8 @@ from contextlib import contextmanager
 from types import MappingProxyType
 from typing import Any, ClassVar, Final, Self
 
+from halocline.place_names import with_place_names
+
 CONDITIONS: Final[Mapping[str, str]] = MappingProxyType(
     {
         "AGGREGATE_INVALID": "A column cannot be aggregated or grouped in the way that was asked for.",
@@ -173,7 +175,7 @@ class HaloclineError(Exception):
         lines += [f"  {label:<{width}}{text}" for label, text in self.sides.items()]
         if self.next_step:
             lines.append(self.next_step)
-        return "\n".join(lines)
+        return with_place_names("\n".join(lines))
 
     def __reduce__(self) -> tuple[Callable[..., HaloclineError], tuple[object, ...]]:
         # Errors cross process borders, and not every class takes the same arguments.

@@ -15,6 +15,8 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, Final
 
+from halocline.place_names import with_place_names
+
 Tell = Callable[[str], None]
 """Says what is done now."""
 
@@ -29,7 +31,7 @@ def working(title: str) -> Iterator[Tell]:
         >>> with working("vacuum lake/orders") as tell:
         ...     tell("deleting 3 files")
     """
-    outer = _telling.get()
+    title, outer = with_place_names(title), _telling.get()
     if outer is not None:
         outer(title)
         yield lambda text: outer(f"{title}: {text}")

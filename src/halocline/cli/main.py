@@ -11,7 +11,7 @@ import typer
 
 from halocline._version import __version__
 from halocline.cli.commands import COMMANDS, CommandGroup
-from halocline.cli.output import ERROR, FINE, OutputFormat, arguments_given, emit_error
+from halocline.cli.output import ERROR, FINE, OutputFormat, call_places_as_in, emit_error
 from halocline.errors import HaloclineError, InputError
 
 app = typer.Typer(
@@ -49,7 +49,7 @@ def run(arguments: Sequence[str]) -> int:
         0
     """
     output = _asked_format(arguments)
-    arguments_given.set(tuple(arguments))
+    call_places_as_in(arguments)
     try:
         code = app(list(arguments), prog_name="halocline", standalone_mode=False)
     except HaloclineError as error:

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from halocline.cli.inspect import TableArgument
-from halocline.cli.output import OutputFormat, OutputOption, emit, with_names_given
+from halocline.cli.output import OutputFormat, OutputOption, emit
 from halocline.errors import UnsupportedError
 
 
@@ -34,4 +34,4 @@ def show(
     else:
         move = found.upgrade(to) if up else found.downgrade(to)
     done = "nothing was changed" if dry_run else f"{table} is at version {found.protocol.reader}"
-    emit(output, {**move.to_dict(), "applied": not dry_run}, with_names_given(move.explain()), done)
+    emit(output, {**move.to_dict(), "applied": not dry_run}, move.explain(), done)

@@ -4,18 +4,17 @@ A command builds its result once and calls `emit`. Text goes through rich, which
 it is piped; JSON is one document on standard output. Errors go to standard error in the form that was asked for.
 
 Results call a local table as the command line does, and so do errors: `lake/orders`, and not the URL that stores and
-programs have for it (`with_names_given`). Places that were not given are plain paths. Buckets stay URLs, and so does
+programs have for it (`call_places_as_in`). Places that were not given are plain paths. Buckets stay URLs, and so does
 what a fleet is told, since its other members are elsewhere.
 """
 
 from __future__ import annotations
 
-import re
-import shlex
 import sys
-from collections.abc import Sequence
-from contextvars import ContextVar
+from collections.abc import Callable, Sequence
+from contextvars import Token
 from enum import StrEnum
+from functools import partial
 from typing import Annotated, Final
 
 import msgspec
@@ -26,6 +25,7 @@ from rich.text import Text
 
 from halocline.compat.answer import Answer
 from halocline.errors import HaloclineError
+from halocline.place_names import naming
 
 
 class OutputFormat(StrEnum):
@@ -45,11 +45,6 @@ ANSWER_STYLES: Final = {
     Answer.WRONG: "bold white on red",
 }
 """How answers look where a user of a table is judged."""
-
-arguments_given: ContextVar[Sequence[str]] = ContextVar("arguments_given", default=())
-"""The command line under way: it tells how places are called."""
-
-_LOCAL_URL: Final = re.compile(r"\bfile:(?:///|/)(?![/\s])[^\s\"'`]*[^\s\"'`.,:;)\]]")
 
 FINE: Final = 0
 ERROR: Final = 1
@@ -87,26 +82,29 @@ def emit_error(output: OutputFormat, error: HaloclineError) -> None:
     if output is OutputFormat.JSON:
         sys.stderr.write(msgspec.json.encode({"error": error.to_dict()}).decode() + "\n")
     else:
-        sys.stderr.write(f"{with_names_given(str(error))}\n")
+        sys.stderr.write(f"{error}\n")
 
 
-def with_names_given(text: str) -> str:
-    """A text with each URL of a local place as the command line names it, or as a plain path.
+def call_places_as_in(arguments: Sequence[str]) -> Token[Callable[[str], str]]:
+    """Has every text call places as this command line does.
 
     Example:
-        >>> with_names_given("no table at file:///data/lake/orders.")
-        'no table at /data/lake/orders.'
+        >>> from halocline.place_names import naming, with_place_names
+        >>> before = call_places_as_in(["check", "/data/./lake"])
+        >>> with_place_names("no table at file:///data/lake/orders.")
+        'no table at /data/./lake/orders.'
+        >>> naming.reset(before)
     """
-    return _LOCAL_URL.sub(lambda found: shlex.quote(_name_given(found[0])), text)
+    return naming.set(partial(_name_given, tuple(arguments)))
 
 
-def _name_given(url: str) -> str:
+def _name_given(arguments: Sequence[str], url: str) -> str:
     # Imported here: every command loads this module, and most name no place.
     from halocline.storage.location import Location
 
     place = Location.parse(url)
     nearest, name = -1, f"/{place.path}"
-    for argument in arguments_given.get():
+    for argument in arguments:
         try:
             given = Location.parse(argument)
         except HaloclineError:  # not every argument is a place

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 from rich.console import Console
 
-from halocline.cli.output import ERROR, FINE, OutputFormat, emit, with_names_given
+from halocline.cli.output import ERROR, FINE, OutputFormat, emit
 from halocline.compat.release import Release
 from halocline.errors import needs_extra
+from halocline.place_names import with_place_names
 
 if TYPE_CHECKING:
     from halocline.plan.proposal import RolloutProposal
@@ -150,7 +151,7 @@ def _show(output: PlanOutput, proposals: Sequence[RolloutProposal], out: str) ->
     if output is PlanOutput.TEXT:
         notes = [f"Ways: {each.told}." for each in proposals if len(proposals) > 1]
         notes += [
-            f"Left out: {name}, {with_names_given(why)}" for name, why in sorted(best.gathered.left_out.items())[:5]
+            f"Left out: {name}, {with_place_names(why)}" for name, why in sorted(best.gathered.left_out.items())[:5]
         ]
         if isinstance(best.found, Plan) and not best.found.is_empty:
             notes.append(f"Next: halocline apply {out}" if out else "Keep it with --out FILE, to apply exactly this.")

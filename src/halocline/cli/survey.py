@@ -21,11 +21,11 @@ from halocline.cli.output import (
     OutputOption,
     columns,
     emit,
-    with_names_given,
 )
 from halocline.compat.answer import Answer
 from halocline.compat.release import Release
 from halocline.errors import shortened
+from halocline.place_names import with_place_names
 
 if TYPE_CHECKING:
     from halocline.lake.judging import TableSurvey
@@ -122,7 +122,7 @@ def _table(survey: LakeSurvey, every: bool) -> Table:
         facts = each.facts
         if each.damage is not None:
             table.add_row(
-                each.name, facts.format, Text("damaged", "bold red"), Text(with_names_given(each.damage), "red")
+                each.name, facts.format, Text("damaged", "bold red"), Text(with_place_names(each.damage), "red")
             )
             continue
         last = facts.writers[0] if facts.writers else None

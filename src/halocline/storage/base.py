@@ -24,6 +24,7 @@ from urllib.parse import quote
 import msgspec
 
 from halocline.errors import AlreadyExistsError, ConflictError, InputError, NotFoundError
+from halocline.place_names import place_name
 
 __all__ = ["AlreadyExistsError", "ObjectMeta", "Store", "checked_folder", "checked_path", "checked_range", "escaped"]
 
@@ -207,7 +208,7 @@ class Store(ABC):
         )
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({self.root!r})"
+        return f"{type(self).__name__}({place_name(self.root)!r})"
 
 
 def checked_path(path: str) -> str:

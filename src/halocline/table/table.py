@@ -23,6 +23,7 @@ from halocline.compat.verdict import Verdict, can
 from halocline.errors import InputError, MissingExtraError, MissingVerbError, UnsupportedError, nearest, needs_extra
 from halocline.formats.base import TableFormat, detect_format, formats_at
 from halocline.html import html_table
+from halocline.place_names import place_name
 from halocline.table.arguments import checked, checks_arguments
 from halocline.table.opening import Moment, Opening, placed
 from halocline.table.views import follow
@@ -369,10 +370,10 @@ class Table(ABC):
             }
             for each in fields
         ]
-        return html_table(facts, self.url) + html_table(columns)
+        return html_table(facts, place_name(self.url)) + html_table(columns)
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({self.url!r})"
+        return f"{type(self).__name__}({place_name(self.url)!r})"
 
 
 def verb(function: Callable[Concatenate[T, P], R]) -> Callable[Concatenate[Table, P], R]:

@@ -9,8 +9,9 @@ from tests.support.hudi_tables import HudiTableMaker
 
 import halocline as hc
 from halocline.cli import main
-from halocline.cli.output import arguments_given, with_names_given
+from halocline.cli.output import call_places_as_in
 from halocline.formats.hudi.configuration import TableType
+from halocline.place_names import naming, with_place_names
 from halocline.storage import open_store
 
 COMMANDS = ["inspect", "check", "log", "who", "plan", "lint", "status"]
@@ -97,9 +98,9 @@ def test_an_error_for_programs_keeps_the_url(lake, capsys):
     ],
 )
 def test_places_in_a_text_get_the_names_given(given, told, expected, lake):
-    token = arguments_given.set(given)
+    before = call_places_as_in(given)
     try:
-        found = with_names_given(told.format(f"file://{os.getcwd()}"))
+        found = with_place_names(told.format(f"file://{os.getcwd()}"))
     finally:
-        arguments_given.reset(token)
+        naming.reset(before)
     assert found.removeprefix(str(lake)) == expected

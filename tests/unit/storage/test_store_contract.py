@@ -5,6 +5,7 @@ import time
 import pytest
 
 from halocline.errors import ConflictError, InputError, NotFoundError
+from halocline.place_names import place_name
 from halocline.storage import AlreadyExistsError, open_store
 
 AWKWARD = [
@@ -287,7 +288,7 @@ def test_a_store_of_the_same_root_sees_the_same_objects(store, request):
 
 
 def test_the_representation_shows_the_root_and_no_secret(store):
-    assert store.root in repr(store)
+    assert place_name(store.root) in repr(store)
     assert "secret" not in repr(store)
 
 

@@ -21,6 +21,7 @@ from halocline.formats.delta.features.support import HISTORY_TRUNCATED, propose
 from halocline.formats.delta.log.header import read_header
 from halocline.formats.delta.snapshot.writers import writers
 from halocline.html import html_table
+from halocline.place_names import place_name
 from halocline.storage.base import Store
 
 
@@ -61,7 +62,9 @@ class DropPlan:
 
     def explain(self) -> str:
         """The plan for people."""
-        lines = [f"drop {self.feature} from {self.root} (version {self.version}, {self.clients.now.protocol})"]
+        lines = [
+            f"drop {self.feature} from {place_name(self.root)} (version {self.version}, {self.clients.now.protocol})"
+        ]
         lines += [f"  step    {step}" for step in self.steps] or ["  step    none: nothing of it is in use"]
         total = len(self.clients.outlooks)
         for at, (way, terms) in enumerate(self.ways.items()):
@@ -90,7 +93,7 @@ class DropPlan:
             }
             for way, each in told["ways"].items()
         ]
-        title = f"drop {self.feature} from {self.root}, version {self.version}"
+        title = f"drop {self.feature} from {place_name(self.root)}, version {self.version}"
         return f"<div><b>{escape(title)}</b><ol>{steps}</ol>{html_table(ways)}</div>"
 
     def to_dict(self) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from halocline.compat.breaks import Forecast
 from halocline.compat.terms import Terms
 from halocline.formats.hudi.configuration import HudiTableConfig
 from halocline.formats.hudi.move.record import Changes
+from halocline.place_names import place_name
 
 
 class StageKind(StrEnum):
@@ -112,7 +113,7 @@ class HudiMove:
 
     def explain(self) -> str:
         """The move for people: its stages, who is affected, and from where on it takes another move to go back."""
-        lines = [f"move {self.root} from version {self.source.version} to {self.target.version}"]
+        lines = [f"move {place_name(self.root)} from version {self.source.version} to {self.target.version}"]
         for number, each in enumerate(self.stages, 1):
             lines.append(f"  {number}. {each.kind}: {self.told(each)}")
             if each.kind is StageKind.FLIP:
