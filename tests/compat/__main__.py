@@ -6,7 +6,7 @@ with `--delta-spark`, releases of Delta Spark; with `--trino`, releases of Trino
 Options: `--only deltalake@1.6.6` (may be repeated, also a product), `--table TEXT` (tables whose name has it),
 `--disagreements` (prints only those), `--write-docs` (puts the outcomes into docs/compat-PRODUCT.csv, in place of
 earlier ones of the same releases and tables, and renews the pages), `--save FOLDER` (puts the CSV there instead),
-`--pages` (tries nothing, and writes the pages from knowledge and CSV).
+`--pages` (tries nothing, and writes the pages, and what knowledge lists as tried, from knowledge and CSV).
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from pathlib import Path
 
 from tests.interop_jvm.releases import RELEASES, Engine, NoEngineError, environment
 
+from . import trials
 from .delta_spark import DeltaSpark, delta_spark_releases
 from .environments import Client, clients, prepare
 from .hudi_kinds import HudiCase, kinds
@@ -93,7 +94,7 @@ def _keep(folder: Path, found: list[Outcome], *, some_tables: bool) -> None:
 
 
 def _write_pages() -> int:
-    for path, text in pages().items():
+    for path, text in (*trials.files().items(), *pages().items()):
         path.write_text(text)
     return 0
 

@@ -141,7 +141,7 @@ class Trial:
     Args:
         releases: The releases.
         tokens: What the tables asked for.
-        operations: What was tried on them; finer ones are not meant.
+        operations: What was tried on them, and coarser ones that are answered alike; finer ones are not meant.
     """
 
     releases: frozenset[Version]
@@ -197,11 +197,11 @@ class Product:
         bounds = (bound for format in self.formats for each in OPERATIONS for bound in self.boundaries(format, each))
         return self.last or max(bounds)
 
-    def evidence(self, version: Version, token: str, operation: str, fact: Fact | None) -> Evidence:
-        """How the answer to a token is known, given the fact behind it if there is one."""
+    def evidence(self, version: Version, token: str, operation: str, source: str) -> Evidence:
+        """How the answer to a token is known, given the source of the fact behind it; empty if there is none."""
         if any(each.covers(version, token, operation) for each in self.trials):
             return Evidence.MEASURED
-        return Evidence.of(fact.source if fact else self.source)
+        return Evidence.of(source or self.source)
 
     def own_upgrade(self, format: str, version: Version) -> OwnUpgrade | None:
         """What this release does by itself to a lower table that it writes; None if it leaves tables as they are."""

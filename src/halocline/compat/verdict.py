@@ -149,12 +149,13 @@ class Verdict:
             return None
         if self.wrong:
             told = (each for each in self.reasons if each.answer is Answer.WRONG)
-            return min((Evidence.of(each.source) for each in told), key=lambda each: each.sureness)
+            of = (product.evidence(version, each.feature, self.operation, each.source) for each in told)
+            return min(of, key=lambda each: each.sureness)
         need, known = self._need, []
         for token in need.required:
             found = self._support.answer(token, need.uses(token), need.table)
             if found.answer is self.answer:
-                known.append(product.evidence(version, token, self.operation, found.fact))
+                known.append(product.evidence(version, token, self.operation, found.fact.source if found.fact else ""))
         decides = min if self.refused else max
         return decides(known, key=lambda each: each.sureness, default=None)
 
