@@ -76,7 +76,22 @@ COMMANDS: Final[dict[str, Entry]] = {
 }
 
 
-class CommandGroup(TyperGroup):
+class NamedGroup(TyperGroup):
+    """A group of commands that asks for the nearest one where a name is mistyped."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """The command that the first argument names, or an error with the nearest name."""
+        known = self.list_commands(ctx)
+        if args and args[0] not in known and not args[0].startswith("-"):
+            meant = nearest(args[0], known)
+            raise InputError(
+                f"there is no command {args[0]!r}",
+                next_step=f"Did you mean: {ctx.command_path} {meant}" if meant else f"See: {ctx.command_path} --help",
+            )
+        return super().resolve_command(ctx, args)
+
+
+class CommandGroup(NamedGroup):
     """The group of all commands."""
 
     _listing = False
@@ -98,16 +113,6 @@ class CommandGroup(TyperGroup):
             alone.command(cmd_name)(found)
             found = alone
         return get_command(found)
-
-    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """The command that the first argument names, or an error with the nearest name."""
-        if args and args[0] not in COMMANDS and not args[0].startswith("-"):
-            meant = nearest(args[0], COMMANDS)
-            raise InputError(
-                f"there is no command {args[0]!r}",
-                next_step=f"Did you mean: halocline {meant}" if meant else "See: halocline --help",
-            )
-        return super().resolve_command(ctx, args)
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         """Shows the help without loading a command."""

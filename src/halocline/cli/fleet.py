@@ -13,6 +13,7 @@ import typer
 from halocline.cli import explore as explorer
 from halocline.cli.fleet_audit import audit_log, keys
 from halocline.cli.fleet_calls import FleetCall, RequiredReason, command, view, write
+from halocline.cli.commands import NamedGroup
 from halocline.cli.output import FINE, INCOMPATIBLE, emit
 from halocline.cli.serve import Rise
 from halocline.errors import InputError, NotFoundError
@@ -24,10 +25,16 @@ if TYPE_CHECKING:
     from halocline.fleet.answers import LadderStatus
     from halocline.fleet.core.ladder import Ladder
 
-app = typer.Typer(name="fleet", help="Who is there, at which level, and what is in the way.", no_args_is_help=True)
-downgrade = typer.Typer(name="downgrade", help="Let a level fall, phase by phase.", no_args_is_help=True)
-ladders = typer.Typer(name="ladders", help="The ladders that the fleet stands on.", no_args_is_help=True)
-member = typer.Typer(name="member", help="Declare or remove members by hand.", no_args_is_help=True)
+app = typer.Typer(
+    name="fleet", cls=NamedGroup, help="Who is there, at which level, and what is in the way.", no_args_is_help=True
+)
+downgrade = typer.Typer(
+    name="downgrade", cls=NamedGroup, help="Let a level fall, phase by phase.", no_args_is_help=True
+)
+ladders = typer.Typer(
+    name="ladders", cls=NamedGroup, help="The ladders that the fleet stands on.", no_args_is_help=True
+)
+member = typer.Typer(name="member", cls=NamedGroup, help="Declare or remove members by hand.", no_args_is_help=True)
 for _group in (downgrade, ladders, member, audit_log, keys):
     app.add_typer(_group)
 app.command("explore", hidden=True)(explorer.explore)

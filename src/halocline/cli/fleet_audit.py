@@ -9,10 +9,15 @@ from typing import Annotated
 import typer
 
 from halocline.cli.fleet_calls import FleetCall, RequiredReason, command, view, write
+from halocline.cli.commands import NamedGroup
 from halocline.cli.output import INCOMPATIBLE, OutputFormat, OutputOption
 
-audit_log = typer.Typer(name="audit", help="What was decided, by whom and why.", invoke_without_command=True)
-keys = typer.Typer(name="keys", help="The keys that tokens are signed with.", invoke_without_command=True)
+audit_log = typer.Typer(
+    name="audit", cls=NamedGroup, help="What was decided, by whom and why.", invoke_without_command=True
+)
+keys = typer.Typer(
+    name="keys", cls=NamedGroup, help="The keys that tokens are signed with.", invoke_without_command=True
+)
 
 
 @audit_log.callback()

@@ -8,11 +8,13 @@ from typing import Annotated
 import typer
 from rich.console import RenderableType
 
+from halocline.cli.commands import NamedGroup
 from halocline.cli.output import FINE, INCOMPATIBLE, OutputFormat, OutputOption, columns, emit
 from halocline.compat.history import Diff, History, HistoryVerdict, Minimum, in_words
 
 app = typer.Typer(
     name="history",
+    cls=NamedGroup,
     help="Two sides of a wire: which client and server versions work together, feature by feature.",
     no_args_is_help=True,
 )

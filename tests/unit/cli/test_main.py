@@ -67,7 +67,7 @@ def every_command(group, path=()):
 def test_every_command_and_option_that_is_mistyped_names_the_nearest_and_never_exits_as_incompatible(capsys):
     wrong = []
     for path, command in every_command(get_command(main.app)):
-        mistyped = [([*path[:-1], f"{path[-1]}x"], path[-1])]
+        mistyped = [([*path[:-1], f"{path[-1][:-1]}x{path[-1][-1]}"], f"Did you mean: halocline {' '.join(path)}\n")]
         options = [name for each in command.params for name in each.opts if name.startswith("--")]
         mistyped += [([*path, f"--x{name[2:]}"], name) for name in options if len(name) > 4]
         for arguments, meant in mistyped:
