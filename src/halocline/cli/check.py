@@ -66,7 +66,7 @@ def show(
     asked = [*(f"enable {each}" for each in enable or ()), *(f"drop {each}" for each in drop or ())]
     cannot = [each.now for each in found.outlooks if not each.now.ok]
     broken = {way: found.broken(at) for at, way in enumerate(proposal.ways)}
-    steps = [found.next_step(at) for at in range(len(found.after))] or [next_step(cannot)]
+    steps = [_next_step(found, at) for at in range(len(found.after))] or [next_step(cannot)]
     facts: dict[str, Any] = {
         "table": table,
         "version": proposal.version,
@@ -79,7 +79,8 @@ def show(
         "next": "; ".join(dict.fromkeys(filter(None, steps))),
     }
     emit(output, facts, _table(found, proposal), *_verdict_lines(found, proposal, cannot))
-    return INCOMPATIBLE if (any(broken.values()) if proposal.ways else cannot) else FINE
+    still = all(found.still_unable(at) for at in range(len(proposal.ways))) if proposal.ways else bool(cannot)
+    return INCOMPATIBLE if any(broken.values()) or still else FINE
 
 
 def _covers(known: Client, other: Client) -> bool:
@@ -148,8 +149,14 @@ def _verdict_lines(found: Forecast, proposal: FeatureProposal, cannot: Sequence[
         silently = [_shown(each.client) for each in broken if each.after[at].wrong]
         where = f" ({way})" if len(proposal.ways) > 1 else ""
         loud = f" Silently wrong: {', '.join(silently)}." if silently else ""
-        yield f"Would break{where}: {len(broken)} of {total}.{loud}" + _then(found.next_step(at))
+        still = found.still_unable(at)
+        told = f" Cannot, before and after: {len(still)}." if still else ""
+        yield f"Would break{where}: {len(broken)} of {total}.{loud}{told}" + _then(_next_step(found, at))
         yield f"Protocol{where}: {proposal.now.protocol} becomes {terms.protocol}"
+
+
+def _next_step(found: Forecast, way: int) -> str:
+    return found.next_step(way) or next_step(each.after[way] for each in found.still_unable(way))
 
 
 def _then(step: str) -> str:

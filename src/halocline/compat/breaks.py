@@ -154,6 +154,10 @@ class Forecast:
         """The clients that break if the change goes this way."""
         return tuple(each for each in self.outlooks if each.breaking[way] is not None)
 
+    def still_unable(self, way: int = 0) -> tuple[Outlook, ...]:
+        """Those who cannot as things are, and cannot afterwards."""
+        return tuple(each for each in self.outlooks if each.breaking[way] is None and not each.after[way].ok)
+
     def left_able(self, way: int = 0) -> tuple[Release, ...]:
         """The clients that may do what they do, after the change went this way."""
         return tuple(each.client.release for each in self.outlooks if each.after[way].ok)

@@ -132,6 +132,16 @@ def test_a_client_that_cannot_now_ends_with_exit_code_2(tmp_path, monkeypatch, c
     assert "Cannot: 1 of 1.  Next: upgrade delta-spark to 3.0.0." in out
 
 
+def test_a_client_that_cannot_before_nor_after_a_change_ends_with_exit_code_2(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    created(tmp_path / "orders", {"delta.checkpointPolicy": "v2"})
+    clients = ["--client", "delta-spark@2.4.0", "--client", "delta-spark@4.0.0"]
+    code, out, _ = run(capsys, "orders", *clients, "--enable", "appendOnly")
+    assert code == 2
+    assert "Would break: 0 of 2. Cannot, before and after: 1.  Next: upgrade delta-spark to 3.0.0." in out
+    assert run(capsys, "orders", "--client", "delta-spark@2.4.0", "--drop", "v2Checkpoint")[0] == 0, "it could again"
+
+
 @pytest.mark.parametrize(
     ("arguments", "condition"),
     [

@@ -49,6 +49,14 @@ def test_action_fails_only_where_a_client_could_not(lake):
     assert fine.stdout.count("trino@426") >= 2
     broken = run(lake, ["bash", "-e", "-c", step["run"]], **{**asked, "ENABLE": "deletionVectors"})
     assert broken.returncode == 2, broken.stdout + broken.stderr
+    lost = run(
+        lake,
+        ["bash", "-e", "-c", step["run"]],
+        **{**asked, "ENABLE": "deletionVectors", "TABLES": "lake/orders\r\n lake/lost"},
+    )
+    assert (lost.returncode, "no table at lake/lost\n" in lost.stderr) == (2, True), lost.stderr
+    nothing_named = run(lake, ["bash", "-e", "-c", step["run"]], **{**asked, "TABLES": " \n"})
+    assert (nothing_named.returncode, nothing_named.stderr) == (1, "no table is named, so nothing is checked\n")
 
 
 def test_every_input_of_the_action_is_used():
