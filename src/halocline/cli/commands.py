@@ -82,7 +82,7 @@ class NamedGroup(TyperGroup):
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """The command that the first argument names, or an error with the nearest name."""
         known = self.list_commands(ctx)
-        if args and args[0] not in known and not args[0].startswith("-"):
+        if args and args[0] not in known and not args[0].startswith("-") and not ctx.resilient_parsing:
             meant = nearest(args[0], known)
             raise InputError(
                 f"there is no command {args[0]!r}",

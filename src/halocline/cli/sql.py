@@ -49,12 +49,19 @@ def show(
     return FINE
 
 
-def statements_in(lines: Iterator[str]) -> Iterator[str]:
-    """The statements of lines, each as soon as its semicolon has come."""
+def statements_in(lines: Iterator[str | None]) -> Iterator[str]:
+    """The statements of lines, each as soon as its semicolon has come.
+
+    None among the lines drops what was typed so far. What no semicolon has ended when the lines end is not a statement:
+    half of a `DELETE` deletes more than the whole.
+    """
     from halocline.statements.text import tokens_of
 
     pending = ""
     for line in lines:
+        if line is None:
+            pending = ""
+            continue
         if not pending.strip() and line.strip().rstrip(";").lower() in _QUIT:
             return
         pending += line
@@ -66,7 +73,10 @@ def statements_in(lines: Iterator[str]) -> Iterator[str]:
             yield pending
             pending = ""
     if pending.strip():
-        yield pending
+        raise InputError(
+            "the last statement was not run: no semicolon ended it",
+            sides={"statement": " ".join(pending.split())[:300]},
+        )
 
 
 def _talk(lake: Lake, limit: int, output: OutputFormat) -> int:
@@ -80,7 +90,7 @@ def _talk(lake: Lake, limit: int, output: OutputFormat) -> int:
     return FINE
 
 
-def _typed() -> Iterator[str]:
+def _typed() -> Iterator[str | None]:
     import contextlib
 
     with contextlib.suppress(ImportError):
@@ -94,6 +104,7 @@ def _typed() -> Iterator[str]:
             return
         except KeyboardInterrupt:
             sys.stdout.write("\n")
+            yield None
             prompt = "lake> "
             continue
         yield line + "\n"

@@ -89,11 +89,14 @@ def test_a_shell_is_told_how_a_word_goes_on(tmp_path):
         program = "from halocline.cli.main import main; main()"
         command = [sys.executable, "-c", program]
         done = subprocess.run(command, env={**os.environ, **asked}, capture_output=True, text=True, check=False)
+        assert done.stderr == "", "a shell shows this in the middle of the line"
         return done.stdout.split()
 
     assert completed("halocline ins") == ["inspect"]
     assert completed("halocline check --en") == ["--enable"]
     assert completed("halocline inspect lake --output ") == ["text", "json"]
+    assert completed("halocline flet mem") == []
+    assert completed("halocline fleet mem") == ["members", "member"]
 
 
 @pytest.mark.parametrize("name", COMMANDS)

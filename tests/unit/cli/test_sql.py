@@ -4,6 +4,7 @@ import pytest
 
 from halocline.cli import main, sql
 from halocline.cli.sql import statements_in
+from halocline.errors import InputError
 
 
 @pytest.mark.parametrize(
@@ -16,12 +17,20 @@ from halocline.cli.sql import statements_in
         (["-- a;", "SELECT 1;"], ["-- a;\nSELECT 1;"]),
         (["SELECT 1;", "quit", "SELECT 2;"], ["SELECT 1;"]),
         (["SELECT 1;", "exit;"], ["SELECT 1;"]),
-        (["SELECT 1"], ["SELECT 1"]),
         (["", "  "], []),
     ],
 )
 def test_a_statement_ends_with_its_semicolon(lines, found):
     assert [each.strip() for each in statements_in(f"{line}\n" for line in lines)] == found
+
+
+def test_half_a_statement_is_run_neither_with_the_next_one_nor_at_the_end():
+    stopped = statements_in(iter(["DELETE FROM orders\n", None, ";\n", "WHERE id = 1;\n"]))
+    assert "DELETE" not in "".join(stopped)
+    ended = statements_in(iter(["SELECT 1;\n", "DELETE FROM orders\n"]))
+    assert next(ended) == "SELECT 1;\n"
+    with pytest.raises(InputError, match="no semicolon ended it"):
+        next(ended)
 
 
 def test_lake_that_is_not_there_is_told_before_spark_starts(tmp_path, monkeypatch, capsys):
