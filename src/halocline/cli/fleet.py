@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from halocline.cli import explore as explorer
+from halocline.cli.commands import NamedGroup
 from halocline.cli.fleet_audit import audit_log, keys
 from halocline.cli.fleet_calls import FleetCall, RequiredReason, command, view, write
-from halocline.cli.commands import NamedGroup
 from halocline.cli.output import FINE, INCOMPATIBLE, emit
 from halocline.cli.serve import Rise
 from halocline.errors import InputError, NotFoundError

@@ -8,8 +8,8 @@ from typing import Annotated
 
 import typer
 
-from halocline.cli.fleet_calls import FleetCall, RequiredReason, command, view, write
 from halocline.cli.commands import NamedGroup
+from halocline.cli.fleet_calls import FleetCall, RequiredReason, command, view, write
 from halocline.cli.output import INCOMPATIBLE, OutputFormat, OutputOption
 
 audit_log = typer.Typer(
