@@ -199,11 +199,13 @@ def _written(
     delta: Any = table
     if where is None and not overwrite:
         return target.told(version=delta.append(df, cast="ansi"))
-    if fixed and overwrite:
+    dynamic = str(target.spark.conf.get(_DYNAMIC, "static")).lower() == "dynamic"
+    # Where the rows bring some of the partition, they say which ones are replaced, if the session wants that.
+    dynamic = dynamic and len(fixed) < len(table.detail()["partitionColumns"])
+    if fixed and overwrite and not dynamic:
         where = " AND ".join(f"{quoted(name)} <=> ({value})" for name, value in fixed.items())
     if where is not None:
         return target.told(version=delta.overwrite(df, where=where, cast="ansi"))
-    dynamic = str(target.spark.conf.get(_DYNAMIC, "static")).lower() == "dynamic"
     return target.told(version=delta.overwrite(df, partitions="dynamic" if dynamic else "static", cast="ansi"))
 
 

@@ -8,6 +8,7 @@ from pyspark.errors import PySparkException
 
 import halocline as hc
 from halocline.errors import ConstraintError, HaloclineError, InputError, NotFoundError, SchemaError, UnsupportedError
+from halocline.spark.session.session import settings
 
 DAY = "DATE'2026-11-0{}'"
 CREATE = """
@@ -222,6 +223,20 @@ def test_partitions_without_a_value_are_those_of_the_rows(lake):
     assert rows(lake, "SELECT id, a, b FROM p") == [(7, 1, 2), (8, 3, 4)]
     with pytest.raises(SchemaError, match="no partition column"):
         lake.sql("INSERT INTO p PARTITION (id) SELECT 8, 3, 4")
+
+
+@pytest.mark.parametrize(("mode", "left"), [("static", []), ("dynamic", [(2, 1, 3)])])
+def test_partitions_that_rows_name_in_part_are_replaced_as_the_session_says(lake, mode, left):
+    key = "spark.sql.sources.partitionOverwriteMode"
+    lake.sql("CREATE TABLE p (id INT, a INT, b INT) PARTITIONED BY (a, b)")
+    lake.sql("INSERT INTO p VALUES (1, 1, 2), (2, 1, 3), (3, 4, 2)")
+    with settings(lake.spark, {key: mode}):
+        lake.sql("INSERT OVERWRITE p PARTITION (a = 1, b) SELECT 7, 2")
+        assert rows(lake, "SELECT id, a, b FROM p") == [*left, (3, 4, 2), (7, 1, 2)]
+        lake.sql("INSERT OVERWRITE p PARTITION (a = 4, b = 2) SELECT 8 WHERE false")
+        assert rows(lake, "SELECT id, a, b FROM p") == [*left, (7, 1, 2)]
+        lake.sql("INSERT OVERWRITE t SELECT 9, 'n', 1")
+        assert rows(lake, "SELECT id FROM t") == [(9,)]
 
 
 def test_text_is_inserted_into_columns_of_other_types_where_it_stands_for_a_value(lake):

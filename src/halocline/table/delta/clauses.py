@@ -29,7 +29,9 @@ CLAUSE: Final = "__halocline_clause"
 OLD: Final = "__halocline_old"
 """A struct with the row as the table has it."""
 
-_OF_ONE_QUERY: Final = re.compile(r"\b(current_\w+|curdate|now|localtimestamp|unix_timestamp|select)\b", re.IGNORECASE)
+_OF_ONE_QUERY: Final = re.compile(
+    r"\b(current_\w+|curdate|now|localtimestamp|unix_timestamp|select)\b|\(\s*(from|table)\b", re.IGNORECASE
+)
 OF_BOTH_SIDES: Final = "Name columns of both sides with their aliases: t.id = s.id"
 """What to do about an expression of a merge that Spark does not understand."""
 
@@ -83,8 +85,10 @@ def is_steady(where: str) -> bool:
     """Whether a condition that chance does not decide says the same in every query: nothing of now, or of other tables.
 
     Example:
-        >>> is_steady("day < '2026-11-01'"), is_steady("day < current_date()"), is_steady("id IN (SELECT id FROM v)")
-        (True, False, False)
+        >>> is_steady("day < '2026-11-01'"), is_steady("day < current_date()")
+        (True, False)
+        >>> is_steady("id IN (SELECT id FROM v)"), is_steady("id IN (TABLE v)")
+        (False, False)
     """
     return _OF_ONE_QUERY.search(where) is None
 
