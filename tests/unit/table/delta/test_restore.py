@@ -2,12 +2,14 @@ import time
 
 import pyarrow as pa
 import pytest
+from tests.support.tables import their_rows
 
 from halocline.errors import IncompatibleError, InputError, NotFoundError, SchemaError
 from halocline.formats.delta.actions.action import Add
 from halocline.formats.delta.actions.protocol import action_of
 from halocline.formats.delta.commit.transaction import Transaction
 from halocline.formats.delta.configuration.alter import add_columns, set_properties
+from halocline.formats.delta.configuration.column_mapping import field_id
 from halocline.formats.delta.configuration.table_configuration import new_table
 from halocline.formats.delta.log.file_actions import removes_from
 from halocline.formats.delta.maintain.lint import lint
@@ -155,3 +157,18 @@ def test_partitioned_version_comes_back_after_the_table_was_clustered(tmp_path):
     with pytest.raises(SchemaError, match="partitioned or clustered"):
         table.cluster_by("id")
     assert lint(open_store(str(tmp_path))).findings == ()
+
+
+def test_version_from_before_column_mapping_comes_back_with_its_names(tmp_path):
+    table = Table.create(tmp_path, pa.table({"id": [1], "word": ["a"]}))
+    table.set_properties({"delta.columnMapping.mode": "name"})
+    table.rename_column("word", "text")
+    table.append_arrow(pa.table({"id": [2], "text": ["b"]}))
+    table.restore(0)
+    table.append_arrow(pa.table({"id": [3], "word": ["c"]}))
+    assert sorted(map(tuple, their_rows(tmp_path, "id", "word"))) == [(1, "a"), (3, "c")]
+    table.set_properties({"delta.columnMapping.mode": "name"})
+    table.rename_column("id", "key")
+    found = table.to_arrow().read_all().sort_by("key")
+    assert found.to_pydict() == {"key": [1, 3], "word": ["a", "c"]}
+    assert min(field_id(field) for field in table.snapshot().schema.fields) > 2, "no id is given out twice"

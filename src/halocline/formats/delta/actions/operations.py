@@ -57,5 +57,5 @@ MOVES_PARTITIONS: Final = frozenset(
 RESTORES: Final = frozenset({"RESTORE"})
 """Commits that make the table what it was, with whatever other writers had put up with."""
 
-UNMAPS: Final = frozenset({"REMOVE COLUMN MAPPING", "REPAIR PROTOCOL"})
-"""Commits that may take column mapping away: all files are written again, or none was ever mapped."""
+UNMAPS: Final = RESTORES | {"REMOVE COLUMN MAPPING", "REPAIR PROTOCOL"}
+"""Commits that may take column mapping away: no file stays that was written under it."""
