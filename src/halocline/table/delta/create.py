@@ -2,7 +2,8 @@
 
 A table begins with one commit: its protocol, its metadata and, if it is made from rows, these. The protocol
 is the least one that the declaration needs, and the gatekeeper is asked before it is written. Replacing keeps the
-history: the new columns and rows are the next version, and whatever the old protocol required is still required.
+history: the new columns and rows are the next version, and whatever the old protocol required is still required;
+deletion vectors and row tracking stay on unless the new properties say otherwise.
 """
 
 from __future__ import annotations
@@ -40,6 +41,9 @@ from halocline.table.record_batches import arrow_reader
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+_KEPT_UNLESS_SAID: Final = ("delta.enableDeletionVectors", row_ids.ENABLED)
+"""Ways to write that nobody sees in the rows: Delta Spark leaves them on as well."""
 
 _KEPT_ON_REPLACE: Final = (MODE, MAX_ID, "delta.rowTracking", "delta.requireCheckpointProtectionBeforeVersion")
 
@@ -107,7 +111,7 @@ def replace_table(
     """Gives a table other columns, properties and rows, as its next version.
 
     The arguments are those of `create_table`; and `or_create`, to create the table if there is none. The properties
-    that it had are gone.
+    that it had are gone, but deletion vectors and row tracking stay on unless `properties` say otherwise.
 
     Raises:
         NotFoundError: There is no table, unless `or_create`.
@@ -196,7 +200,8 @@ def _domains(declaration: TableDeclaration, state: TableConfiguration, before: S
 
 def _replacing(before: Snapshot, new: TableConfiguration) -> TableConfiguration:
     """The new state as the next one of the table: same id, ids of columns never given out twice."""
-    configuration = dict(new.metadata.configuration)
+    configuration = {key: before.properties[key] for key in _KEPT_UNLESS_SAID if key in before.properties}
+    configuration |= new.metadata.configuration
     configuration |= {key: value for key, value in before.properties.items() if key.startswith(_KEPT_ON_REPLACE)}
     if row_ids.ENABLED in new.metadata.configuration and "delta.rowTrackingSuspended" in configuration:
         del configuration["delta.rowTrackingSuspended"]
