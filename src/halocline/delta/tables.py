@@ -119,7 +119,8 @@ class DeltaTable:
     def convertToDelta(sparkSession: SparkSession, identifier: str, partitionSchema: Any = None) -> DeltaTable:
         """Makes a table of a folder of Parquet files, given as its path or as parquet.`path`."""
         partitions = () if partitionSchema is None else _columns(partitionSchema)
-        return DeltaTable(DeltaLakeTable.convert_to_delta(_path(identifier), sparkSession, partition_by=partitions))
+        path = _path(identifier)
+        return DeltaTable(DeltaLakeTable.convert_to_delta(path, sparkSession, partition_by=partitions, exist_ok=True))
 
     @staticmethod
     def create(sparkSession: SparkSession) -> DeltaTableBuilder:

@@ -136,6 +136,7 @@ def convert(target: StatementTarget) -> DataFrame | None:
         target.spark,
         partition_by=[each.field for each in columns],
         collect_stats=statistics,
+        exist_ok=True,
         options=target.options(),
     )
     return target.told(location=table.url, version=table.version)

@@ -25,7 +25,7 @@ from halocline.errors import (
     SchemaError,
     UnsupportedError,
 )
-from halocline.formats.base import formats_at
+from halocline.formats.base import TableFormat, formats_at
 from halocline.formats.delta.actions.action import Add
 from halocline.formats.delta.actions.locations import encoded_path
 from halocline.formats.delta.commit.provenance import CommitDescription
@@ -59,6 +59,7 @@ def convert_folder(
     partition_by: Any = (),
     properties: Mapping[str, str] | None = None,
     collect_stats: bool = True,
+    exist_ok: bool = False,
     options: Mapping[str, str] | None = None,
 ) -> Opened:
     """Makes a Delta table of a folder of Parquet files, where it lies.
@@ -70,10 +71,11 @@ def convert_folder(
             `day DATE, country STRING`, or columns as `halocline.table.delta.new_table.column` makes them.
         properties: Properties of the table.
         collect_stats: Whether statistics are taken from the footers. Row counts always are.
+        exist_ok: Open the Delta table that is there rather than fail.
         options: Settings, and options of the store.
 
     Raises:
-        AlreadyExistsError: The folder is a table already.
+        AlreadyExistsError: The folder is a table already, unless it may be one.
         NotFoundError: There are no Parquet files.
         SchemaError: Files disagree about their columns, or folders do not fit the partition columns.
 
@@ -84,6 +86,8 @@ def convert_folder(
     table = Opened.at(path, spark, options)
     store = table.store
     asked = property_values(properties)
+    if exist_ok and formats_at(store) == (TableFormat.DELTA,):
+        return table.found()
     with table.operation("convert"):
         partitions = input_schema.declared(partition_by).fields if partition_by else ()
         adds, declaration = _converted(store, partitions, asked, collect_stats)

@@ -163,6 +163,13 @@ def test_folder_that_cannot_be_a_table_is_refused_and_left_alone(tmp_path, files
     assert sorted(path for path in tmp_path.rglob("*")) == before
 
 
+def test_a_folder_that_was_converted_before_is_opened_where_that_may_be(tmp_path):
+    put(tmp_path, "a.parquet", pa.table({"id": [1]}))
+    convert_folder(tmp_path, exist_ok=True)
+    put(tmp_path, "loose.parquet", pa.table({"id": [2]}))
+    assert convert_folder(tmp_path, exist_ok=True).snapshot().files()["path"].to_pylist() == ["a.parquet"]
+
+
 def test_a_footer_that_ends_a_process_is_refused_and_ends_none_of_ours(tmp_path):
     put(tmp_path, "a.parquet", pa.table({"a": [1, 2, 3], "s": ["x", "y", "z"]}))
     put(tmp_path, "b.parquet", pa.table({"a": [1, 2, 3], "s": ["x", "y", "z"]}))
