@@ -12,6 +12,9 @@ pytestmark = pytest.mark.timeout(3600)
 
 DEFAULTS = "TBLPROPERTIES ('delta.feature.allowColumnDefaults' = 'supported')"
 NESTED = "s STRUCT<x: INT, y: INT>, l ARRAY<STRUCT<x: INT, y: INT>>, m MAP<STRING, STRUCT<x: INT, y: INT>>"
+THREE = "(SELECT * FROM VALUES {} AS s(id, v, n))"
+FIVE = "(1, 'A', 10L), (2, 'B', 20L), (3, 'C', 30L), (6, 'F', 60L), (CAST(NULL AS INT), 'N', 0L)"
+TWICE = "(1, 'd1', 1L), (1, 'd2', 2L)"
 SCENARIOS: dict[str, tuple[str, ...]] = {
     "dates before the calendar changed": (
         "CREATE TABLE {t} (d DATE, at TIMESTAMP, n TIMESTAMP_NTZ, p DATE) USING delta PARTITIONED BY (p)",
@@ -135,6 +138,129 @@ SCENARIOS: dict[str, tuple[str, ...]] = {
         "ALTER TABLE {t} ALTER COLUMN id SET NOT NULL",
         "ALTER TABLE {t} SET TBLPROPERTIES ('comment' = 'about', 'a.b' = '1')",
         "COMMENT ON TABLE {t} IS 'about it'",
+    ),
+    "rows put in place of others": (
+        "CREATE TABLE {t} (id INT, v STRING, p STRING, q DATE) USING delta PARTITIONED BY (p, q)",
+        "INSERT INTO {t} VALUES (1, 'a', 'x', DATE'2024-01-01'), (2, 'b', 'y', DATE'2024-01-02'), "
+        "(3, 'c', NULL, NULL), (4, 'd', '', DATE'2024-01-01'), (5, NULL, 'x', DATE'2024-01-03')",
+        "INSERT INTO {t} REPLACE WHERE p IS NULL SELECT 30, 'n', NULL, DATE'2024-02-01'",
+        "INSERT INTO {t} REPLACE WHERE p IS NULL SELECT 31, 'bad', 'x', DATE'2024-02-01'",
+        "INSERT INTO {t} REPLACE WHERE p = 'x' AND q >= '2024-01-02' SELECT 50, 'r', 'x', DATE'2024-01-05'",
+        "INSERT INTO {t} REPLACE WHERE v = 'b' SELECT 20, 'b', 'zz', DATE'2024-01-05'",
+        "INSERT INTO {t} REPLACE WHERE id > 40 OR v IS NULL SELECT 60, NULL, 'm', DATE'2024-01-05'",
+        "INSERT INTO {t} REPLACE WHERE id > 40 SELECT 7, 'bad', 'm', DATE'2024-01-05'",
+        "INSERT INTO {t} REPLACE WHERE NOT (p = 'x') SELECT 70, 's', 'k', NULL",
+        "INSERT INTO {t} REPLACE WHERE p IN ('k', 'x') AND v LIKE 's%' SELECT 71, 's2', 'k', NULL",
+        "INSERT INTO {t} REPLACE WHERE nope = 1 SELECT 71, 's2', 'k', NULL",
+        "INSERT INTO {t} REPLACE WHERE id IN (SELECT 71) SELECT 72, 's2', 'k', NULL",
+        "INSERT INTO {t} REPLACE WHERE id = NULL SELECT 75, 's2', 'k', DATE'2024-01-01'",
+        "INSERT INTO {t} VALUES (6, 'e', 'y', DATE'2024-01-04')",
+        "SET spark.sql.sources.partitionOverwriteMode = dynamic",
+        "INSERT OVERWRITE {t} VALUES (10, 'o', 'x', DATE'2024-01-01'), (11, 'o', NULL, NULL)",
+        "INSERT OVERWRITE {t} PARTITION (p = 'y', q) SELECT 12, 'pp', DATE'2024-01-02'",
+        "INSERT OVERWRITE {t} PARTITION (p = 'y') SELECT 13, 'pp', DATE'2024-01-09'",
+        "INSERT OVERWRITE {t} SELECT * FROM {t} WHERE false",
+        "INSERT OVERWRITE {t} PARTITION (p = 'y', q = DATE'2024-01-09') SELECT 14, 'pq'",
+        "RESET spark.sql.sources.partitionOverwriteMode",
+        "INSERT OVERWRITE {t} PARTITION (p = '', q) SELECT 15, 'e', DATE'2024-01-01'",
+        "INSERT OVERWRITE {t} PARTITION (v = 'pq') SELECT 14, 'y', DATE'2024-01-11'",
+    ),
+    "every clause of a merge": (
+        "CREATE TABLE {t} (id INT, v STRING, n BIGINT, s STRUCT<a: INT, b: STRING>) USING delta",
+        "INSERT INTO {t} VALUES (1, 'a', 1, struct(1, 'x')), (2, 'b', 2, NULL), (3, NULL, 3, struct(NULL, 'y')), "
+        "(NULL, 'z', 4, NULL), (5, 'e', 5, struct(5, 'e'))",
+        f"MERGE INTO {{t}} t USING {THREE.format(FIVE)} s ON t.id = s.id "
+        "WHEN MATCHED AND t.id = 1 THEN UPDATE SET v = s.v, s.a = 100 "
+        "WHEN MATCHED AND s.n > 25 THEN DELETE WHEN MATCHED THEN UPDATE SET n = s.n + t.n "
+        "WHEN NOT MATCHED AND s.id IS NULL THEN INSERT (v, n) VALUES (concat(s.v, '!'), s.n) "
+        "WHEN NOT MATCHED THEN INSERT (id, v, s) VALUES (s.id, s.v, named_struct('a', 6, 'b', 'new')) "
+        "WHEN NOT MATCHED BY SOURCE AND t.id = 5 THEN DELETE "
+        "WHEN NOT MATCHED BY SOURCE THEN UPDATE SET v = 'orphan'",
+        f"MERGE INTO {{t}} t USING {THREE.format(TWICE)} s ON t.id = s.id WHEN MATCHED THEN UPDATE SET v = s.v",
+        f"MERGE INTO {{t}} t USING {THREE.format(TWICE)} s ON t.id = s.id AND t.v = s.v WHEN MATCHED THEN DELETE "
+        "WHEN NOT MATCHED BY SOURCE AND t.n IS NULL THEN UPDATE SET t.n = 0, t.s = NULL",
+        "MERGE INTO {t} t USING (SELECT 2 AS ID, 'up' AS V, 3 AS N, named_struct('b', 'sw', 'a', 9) AS S) s "
+        "ON t.id = s.id WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *",
+        "MERGE INTO {t} t USING (SELECT 200 AS id, 'short' AS v, 1 AS n, named_struct('a', 9) AS s) s ON t.id = s.id "
+        "WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *",
+        "MERGE INTO {t} t USING (SELECT 202 AS id, 3000000000 AS big) s ON t.id = s.id "
+        "WHEN NOT MATCHED THEN INSERT (id) VALUES (s.big)",
+        "MERGE WITH SCHEMA EVOLUTION INTO {t} t "
+        "USING (SELECT 2 AS id, named_struct('a', 7, 'c', DATE'2020-01-01') AS s, array(1) AS l) s ON t.id = s.id "
+        "WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *",
+        "MERGE WITH SCHEMA EVOLUTION INTO {t} t "
+        "USING (SELECT 300 AS id, named_struct('c', DATE'2021-01-01') AS s) s ON t.id = s.id "
+        "WHEN NOT MATCHED THEN INSERT *",
+        "MERGE WITH SCHEMA EVOLUTION INTO {t} t USING (SELECT 2 AS id, 5 AS unused, 'w' AS extra) s ON t.id = s.id "
+        "WHEN MATCHED THEN UPDATE SET extra = s.extra",
+        "MERGE INTO {t} t USING (SELECT 2 AS id) s ON t.id = s.id WHEN MATCHED THEN UPDATE SET v = 'a', V = 'b'",
+        "MERGE INTO {t} t USING (SELECT 2 AS id) s ON t.id = s.id "
+        "WHEN MATCHED THEN UPDATE SET v = 'a' WHEN MATCHED THEN DELETE",
+        "MERGE INTO {t} t USING (SELECT 1 AS id) s ON count(t.id) > 1 WHEN MATCHED THEN DELETE",
+    ),
+    "a table replaced": (
+        "CREATE TABLE {t} (id INT, p STRING) USING delta PARTITIONED BY (p) "
+        "TBLPROPERTIES ('delta.enableChangeDataFeed' = 'true', 'delta.enableDeletionVectors' = 'true', "
+        "'delta.enableRowTracking' = 'true', 'x' = '1')",
+        "INSERT INTO {t} VALUES (1, 'a')",
+        "ALTER TABLE {t} ADD CONSTRAINT pos CHECK (id > 0)",
+        "CREATE OR REPLACE TABLE {t} USING delta CLUSTER BY (q) AS SELECT 2L AS id, 'z' AS q",
+        "REPLACE TABLE {t} USING delta PARTITIONED BY (q) AS SELECT 3 AS id, 'zz' AS q",
+        "INSERT INTO {t} VALUES (-4, 'unchecked')",
+        "RESTORE TABLE {t} TO VERSION AS OF 4",
+        "RESTORE TABLE {t} TO VERSION AS OF 2",
+        "INSERT INTO {t} VALUES (-7, 'checked')",
+        "INSERT INTO {t} VALUES (7, 'b')",
+    ),
+    "a version from before column mapping": (
+        "CREATE TABLE {t} (id INT, a INT) USING delta",
+        "INSERT INTO {t} VALUES (1, 1), (2, 2)",
+        "ALTER TABLE {t} SET TBLPROPERTIES ('delta.columnMapping.mode' = 'name')",
+        "ALTER TABLE {t} RENAME COLUMN a TO b",
+        "ALTER TABLE {t} DROP COLUMN b",
+        "INSERT INTO {t} VALUES (3)",
+        "RESTORE TABLE {t} TO VERSION AS OF 3",
+        "RESTORE TABLE {t} TO VERSION AS OF 1",
+        "INSERT INTO {t} VALUES (4, 4)",
+        "DELETE FROM {t} WHERE id = 2",
+    ),
+    "versions behind an optimize and a purge": (
+        "CREATE TABLE {t} (id INT, a INT) USING delta TBLPROPERTIES ('delta.enableDeletionVectors' = 'true')",
+        "INSERT INTO {t} SELECT id, id FROM range(0, 20, 1, 1)",
+        "DELETE FROM {t} WHERE id IN (1, 3)",
+        "INSERT INTO {t} VALUES (30, 3), (40, 4)",
+        "OPTIMIZE {t}",
+        "RESTORE TABLE {t} TO VERSION AS OF 2",
+        "REORG TABLE {t} APPLY (PURGE)",
+        "ALTER TABLE {t} SET TBLPROPERTIES ('delta.enableTypeWidening' = 'true')",
+        "ALTER TABLE {t} ALTER COLUMN a TYPE BIGINT",
+        "INSERT INTO {t} VALUES (9, 5000000000)",
+        "RESTORE TABLE {t} TO VERSION AS OF 2",
+        "INSERT INTO {t} VALUES (9, 5000000000)",
+    ),
+    "values that files and partitions spell in their own ways": (
+        "CREATE TABLE {t} (id INT, f DOUBLE, s STRING, b BINARY, p STRING) USING delta PARTITIONED BY (p)",
+        "INSERT INTO {t} VALUES (1, double('NaN'), 'it''s', X'00FF', ''), (2, double('-Infinity'), 'd\"q', X'', NULL), "
+        "(3, -0.0D, r'raw\n', NULL, 'a=b/c%'), (4, 0.0D, 'é ü', X'01', ' x ')",
+        "UPDATE {t} SET s = concat(s, '!') WHERE f = 0",
+        "UPDATE {t} SET f = 7 WHERE f = double('NaN')",
+        "DELETE FROM {t} WHERE p = 'a=b/c%'",
+        "UPDATE {t} SET p = 'moved' WHERE p IS NULL",
+        "UPDATE {t} SET s = 'spaced' WHERE p = ' x '",
+        "UPDATE {t} SET p = '' WHERE id = 4 /* c */",
+        "UPDATE {t} SET s = 'semi;colon' WHERE s LIKE '%\\'%'",
+        "DELETE FROM {t} WHERE b = X'' OR f < 0",
+    ),
+    "names with dots and blanks": (
+        "CREATE TABLE {t} (Id INT, `a.b` INT, `c d` INT) USING delta "
+        "TBLPROPERTIES ('delta.columnMapping.mode' = 'name')",
+        "INSERT INTO {t} VALUES (1, 2, 3)",
+        "UPDATE {t} SET ID = 5, `A.B` = `a.b` + 1, `c d` = 9",
+        "DELETE FROM {t} WHERE `c d` = 8",
+        "ALTER TABLE {t} RENAME COLUMN `a.b` TO `x,y`",
+        "ALTER TABLE {t} DROP COLUMN `x,y`",
+        "ALTER TABLE {t} ADD COLUMN ID INT",
+        "INSERT INTO {t} VALUES (6, 7)",
     ),
 }
 
