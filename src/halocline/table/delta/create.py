@@ -42,10 +42,10 @@ from halocline.table.record_batches import arrow_reader
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_KEPT_UNLESS_SAID: Final = ("delta.enableDeletionVectors", row_ids.ENABLED)
-"""Ways to write that nobody sees in the rows: Delta Spark leaves them on as well."""
+_KEPT_UNLESS_SAID: Final = (MODE, "delta.enableDeletionVectors", row_ids.ENABLED)
+"""Ways to write that nobody sees in the rows: Delta Spark leaves the last two on as well."""
 
-_KEPT_ON_REPLACE: Final = (MODE, MAX_ID, "delta.rowTracking", "delta.requireCheckpointProtectionBeforeVersion")
+_KEPT_ON_REPLACE: Final = (MAX_ID, "delta.rowTracking", "delta.requireCheckpointProtectionBeforeVersion")
 
 
 def create_table(

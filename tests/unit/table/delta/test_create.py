@@ -5,6 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
+from halocline.errors import InputError
 from halocline.table import Table
 
 ROWS = pa.table({"id": [1, 2]})
@@ -26,6 +27,15 @@ def test_replaced_table_still_marks_and_tracks_rows_unless_told_otherwise(tmp_pa
     assert after.files()["base_row_id"].to_pylist() == [2], "ids go on behind those that were given out"
     column = "delta.rowTracking.materializedRowIdColumnName"
     assert after.properties[column] == before.properties[column]
+
+
+@pytest.mark.parametrize("mode", ["id", "none"])
+def test_another_column_mapping_for_a_replaced_table_is_refused_and_not_passed_over(tmp_path, mode):
+    Table.create(tmp_path, ROWS, properties={"delta.columnMapping.mode": "name"})
+    with pytest.raises(InputError, match=f"cannot change from name to {mode}"):
+        Table.replace(tmp_path, ROWS, properties={"delta.columnMapping.mode": mode})
+    same = Table.replace(tmp_path, ROWS, properties={"delta.columnMapping.mode": "name"})
+    assert same.snapshot().properties["delta.columnMapping.maxColumnId"] == "2"
 
 
 @pytest.mark.parametrize("existing", [False, True])
