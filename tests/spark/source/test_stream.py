@@ -288,13 +288,13 @@ def test_complete_mode_replaces_all_rows_with_each_batch(spark, source, tmp_path
     target = tmp_path / "counts"
     counts = spark.readStream.format("halocline").load(source).groupBy("id").count()
     writing = counts.writeStream.format("halocline").outputMode("complete").trigger(availableNow=True)
-    for expected in ([1, 2, 3], [1, 2, 3, 9]):
+    for expected in ([(1, 1), (2, 1), (3, 1)], [(1, 2), (2, 1), (3, 1), (9, 1)]):
         query = writing.option("checkpointLocation", str(tmp_path / "checkpoint")).start(str(target))
         patiently(query.awaitTermination)
         table = Table.for_path(target, spark)
-        assert sorted(row["id"] for row in table.to_df().collect()) == expected
+        assert sorted((row["id"], row["count"]) for row in table.to_df().collect()) == expected
         assert table.history()[0].operation == "STREAMING UPDATE"
-        Table.for_path(source, spark).append(spark.range(9, 10))
+        Table.for_path(source, spark).append(spark.range(1, 10, 8))
 
 
 def test_update_mode_is_refused(spark, source, tmp_path):
