@@ -1,9 +1,10 @@
 """Deleting what a log no longer needs.
 
 The *cutoff* is midnight UTC before now less `delta.logRetentionDuration`. The *boundary* is the newest checkpoint that
-is not newer than the newest commit at the cutoff. Everything before the boundary goes: commits, checkpoints, checksums,
-compactions that begin at or before it, staged commits; the boundary, its own commit and everything after it stay. Then
-sidecars that no remaining checkpoint refers to go, once they are a day old. Without a boundary nothing is deleted.
+is not newer than the newest commit at the cutoff, and can be opened: from one that is torn, or has lost a sidecar, no
+version after it can be put together. Everything before the boundary goes: commits, checkpoints, checksums, compactions
+that begin at or before it, staged commits; the boundary, its own commit and everything after it stay. Then sidecars
+that no remaining checkpoint refers to go, once they are a day old. Without a boundary nothing is deleted.
 
 Commits go before checkpoints and old ones before new ones, so a crash in between leaves a log whose newest versions
 are whole.
@@ -89,7 +90,7 @@ def clean_log(
     if not _has_commit_before(store, cutoff, newest):
         return Cleaned()
     files = list_files(store, DELTA)
-    boundary = boundary_at(files, cutoff)
+    boundary = next((each for each in boundaries_at(files, cutoff) if _is_whole(store, each)), None)
     if boundary is None:
         return Cleaned()
     expired = expired_files(files, boundary.version)
@@ -131,17 +132,23 @@ def _oldest_commit(store: Store, newest: int) -> int:
     return present
 
 
-def boundary_at(files: Sequence[LogEntry], cutoff_ms: int) -> CheckpointFiles | None:
-    """The newest checkpoint that is not newer than the newest commit at the cutoff; None if there is none.
+def boundaries_at(files: Sequence[LogEntry], cutoff_ms: int) -> list[CheckpointFiles]:
+    """The checkpoints that are not newer than the newest commit at the cutoff, the best first.
 
-    Its own commit must still be there, since the time of its version is only known from it.
+    Their own commits must still be there, since the time of a version is only known from its commit.
     """
     times = increasing([file for file in files if file.kind is FileKind.COMMIT])
-    old = [version for version, time_ms in times.items() if time_ms <= cutoff_ms]
-    if not old:
-        return None
-    usable = [each for each in complete_checkpoints(files) if each.version <= max(old) and each.version in times]
-    return usable[-1] if usable else None
+    newest = max((version for version, time_ms in times.items() if time_ms <= cutoff_ms), default=-1)
+    return [each for each in reversed(complete_checkpoints(files)) if each.version <= newest and each.version in times]
+
+
+def _is_whole(store: Store, checkpoint: CheckpointFiles) -> bool:
+    """Whether a checkpoint can be opened, and has all of its sidecars."""
+    try:
+        sidecars = Checkpoint(store, DELTA, checkpoint).others.sidecars
+    except (MalformedError, NotFoundError):
+        return False
+    return all(store.exists(f"{_SIDECARS}/{sidecar_name(each)}") for each in sidecars)
 
 
 def expired_files(files: Iterable[LogEntry], boundary: int) -> list[LogEntry]:

@@ -8,7 +8,7 @@ from tests.support.commit_builders import add, metadata
 from halocline.compat.protocol import Protocol
 from halocline.formats.delta.actions.action import ProtocolAction, encode_commit
 from halocline.formats.delta.actions.protocol import action_of
-from halocline.formats.delta.commit.log_cleanup import DAY_MS, boundary_at, clean_log, expired_files
+from halocline.formats.delta.commit.log_cleanup import DAY_MS, boundaries_at, clean_log, expired_files
 from halocline.formats.delta.commit.transaction import Transaction
 from halocline.formats.delta.log.checkpoint_write import classic_path, write_checkpoint
 from halocline.formats.delta.snapshot.snapshot import Snapshot
@@ -113,7 +113,7 @@ def test_own_retention_of_the_table_counts():
 def test_checkpoint_without_its_commit_is_no_boundary():
     store = log(12, 3, 7)
     store.delete(DELTA.commit_path(7))
-    assert boundary_at(list_files(store, DELTA), day(8)).version == 3
+    assert [each.version for each in boundaries_at(list_files(store, DELTA), day(8))] == [3]
 
 
 def test_commits_go_first_and_checkpoints_last():
@@ -152,6 +152,20 @@ def test_sidecars_of_deleted_checkpoints_go_once_they_are_old():
     cleaned = clean(store, 40)
     assert len(cleaned.sidecars) == 1
     assert Snapshot.load(store).files().num_rows == 12
+
+
+@pytest.mark.parametrize("asked", [{}, {"protocol": V2, "checkpointPolicy": "v2"}])
+def test_checkpoint_that_is_torn_or_lacks_a_sidecar_is_no_boundary(asked):
+    store = log(12, 3, **asked)
+    others = sidecars(store)
+    top = write_checkpoint(store, 7, now_ms=START).path
+    if lost := sidecars(store) - others:
+        store.delete(*lost)
+    else:
+        store.put(top, store.get(top)[:100])
+    write_checkpoint(store, 10, now_ms=START)
+    assert clean(store, 38.5).boundary == 3
+    assert Snapshot.load(store, version=8).files().num_rows == 9
 
 
 def test_boundary_gets_the_classic_name_so_that_old_clients_can_refuse():
