@@ -143,7 +143,9 @@ class Replay:
             raise first
         try:
             other = Replay(self.store, find_segment(self.store, DELTA, self.segment.version, without=self._left_out))
-            if not other.header.agrees_with(self._read.get("header", other.header)):
+            other._left_out = self._left_out  # it may have to leave out more
+            header = other.reading(lambda: other.header)
+            if not header.agrees_with(self._read.get("header", header)):
                 raise malformed(checkpoint.name, "holds another protocol or metadata than the commits lead to")
         except (MalformedError, NotFoundError) as found:
             raise first from found

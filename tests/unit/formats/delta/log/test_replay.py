@@ -328,6 +328,18 @@ class TestUnreadableCheckpoint:
         assert paths(replay) == ["a", "b", "c"]
         assert f"{2:020d}.checkpoint.parquet" in caplog.text
 
+    @pytest.mark.parametrize("found_late", [False, True])
+    def test_two_that_are_damaged_are_both_left_out(self, found_late):
+        log = LogBuilder().create(add("a")).commit(add("b")).commit(add("c")).commit(add("d"))
+        log.put(f"{1:020d}.checkpoint.parquet", b"PAR1 torn")
+        if found_late:
+            log.checkpoint(2, *BASE[:2], add("a"), add("b")).pointer(version=2, size=5, numOfAddFiles=3)
+        else:
+            log.put(f"{2:020d}.checkpoint.parquet", b"PAR1 torn")
+        replay = opened(log)
+        assert paths(replay) == ["a", "b", "c", "d"]
+        assert replay.checkpoint is None
+
     def test_the_log_from_its_beginning_is_used(self):
         log = (
             LogBuilder()
