@@ -272,6 +272,9 @@ def _state(
 ) -> TableConfiguration:
     """What the table is, or is going to be."""
     if snapshot is None:
+        # An overwrite means the files that are there, and a stream may have left some when it was killed.
+        if request.replacement is None and asked.checkpoint is None:
+            opened.check_free()
         columns = nullable(input_schema.declared(schema))
         state = new_table(columns, spelt(columns, asked.partition_by, "partition"), created_ms=system_clock())
         approve_change(None, state, opened.approve)

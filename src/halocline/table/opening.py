@@ -152,7 +152,7 @@ class Opening(ABC, Generic[V]):
         """Whether a table of the format lies there already.
 
         Raises:
-            AlreadyExistsError: There is a table, unless it may be there and is of the format; or there is a file.
+            AlreadyExistsError: There is a table, unless it may be there and is of the format; or see `check_free`.
         """
         taken = formats_at(self.store)
         if taken and not (exist_ok and taken == (format,)):
@@ -161,13 +161,34 @@ class Opening(ABC, Generic[V]):
                 sides={"asked for": "a new table there"},
                 next_step="Append to it, replace it, or choose another place.",
             )
-        if not taken and os.path.isfile(self.store.address()):
+        if not taken:
+            self.check_free()
+        return bool(taken)
+
+    def check_free(self) -> None:
+        """Makes sure that no data lies where a new table is to be.
+
+        To the table it would be files that it no longer needs, and the first vacuum would delete them. Hidden files, as
+        Spark and Delta know them (`_SUCCESS`, `.part.crc`), are left alone by both.
+
+        Raises:
+            AlreadyExistsError: There is a file, or a folder with files in it.
+        """
+        asked = {"asked for": "a new table there"}
+        if os.path.isfile(self.store.address()):
             raise AlreadyExistsError(
                 f"there is a file at {self.url}",
-                sides={"asked for": "a new table there", "found": "a file"},
+                sides={**asked, "found": "a file"},
                 next_step="Choose a folder that is empty or does not exist.",
             )
-        return bool(taken)
+        loose = next((meta.path for meta in self.store.list() if meta.size and _is_data(meta.path)), None)
+        if loose is not None:
+            adopt = "Make a table of such files with Table.convert_to_delta (CONVERT TO DELTA), or choose"
+            raise AlreadyExistsError(
+                f"{self.url} holds files and is no table, and a vacuum of a new table would delete them",
+                sides={**asked, "found": loose, "expected": "a folder that is empty or does not exist"},
+                next_step=f"{adopt if loose.endswith('.parquet') else 'Choose'} another folder.",
+            )
 
     @contextmanager
     def operation(self, name: str) -> Iterator[Operation]:
@@ -229,6 +250,11 @@ class Opening(ABC, Generic[V]):
 
     def _timezone(self) -> tzinfo:
         return ZoneInfo(self.zone)
+
+
+def _is_data(path: str) -> bool:
+    """Whether a file is not hidden; a folder may be named after a partition column that begins with `_`."""
+    return not any(each.startswith(".") or (each.startswith("_") and "=" not in each) for each in path.split("/"))
 
 
 def placed(

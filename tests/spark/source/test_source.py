@@ -19,6 +19,7 @@ from halocline.formats.delta.actions.deletion_vectors import write_file
 from halocline.formats.log.names import DELTA
 from halocline.schema.json_edge import dump
 from halocline.source.data_source import register
+from halocline.statements.runner import sql
 from halocline.storage import open_store
 from halocline.table import Table
 
@@ -261,6 +262,18 @@ def test_a_table_that_does_not_exist_is_created_with_the_least_protocol(tmp_path
     assert DeltaTable(str(path)).to_pyarrow_table().num_rows == 10
     save(spark.range(3).selectExpr("id", "current_timestamp()::timestamp_ntz AS at"), tmp_path / "ntz")
     assert "timestampNtz" in Table.for_path(tmp_path / "ntz").features()
+
+
+def test_rows_make_no_table_among_loose_files_unless_they_overwrite(tmp_path, spark):
+    path = tmp_path / "loose"
+    spark.range(3).write.parquet(str(path))
+    loose = files_below(path)
+    assert "holds files and is no table" in refused(lambda: save(spark.range(5), path))
+    assert "holds files and is no table" in refused(lambda: sql(spark, f"CREATE TABLE delta.`{path}` (id BIGINT)"))
+    assert "holds files" in refused(lambda: sql(spark, f"CREATE TABLE delta.`{path}` AS SELECT 1L AS id"))
+    assert files_below(path) == loose
+    save(spark.range(5), path, "overwrite")
+    assert load(spark, path).count() == 5
 
 
 def test_overwrite_replaces_all_rows_and_keeps_the_history(orders, spark):

@@ -14,6 +14,8 @@ import halocline as hc
 from halocline.formats.hudi.configuration import TableType
 from halocline.storage import open_store
 
+ROWS = pa.table({"a": [1]})
+
 
 @pytest.fixture
 def folder(tmp_path):
@@ -49,6 +51,62 @@ def test_no_table_is_made_where_a_file_is(folder):
     with pytest.raises(hc.AlreadyExistsError, match="there is a file at"):
         hc.Table.create(folder / "file.txt", pa.table({"a": [1]}))
     assert (folder / "file.txt").read_text() == "x"
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda at: hc.Table.create(at, ROWS),
+        lambda at: hc.Table.create(at, ROWS, exist_ok=True),
+        lambda at: hc.Table.create(at, ROWS.schema),
+        lambda at: hc.Table.replace(at, ROWS, or_create=True),
+        lambda at: hc.Table.create(at, ROWS, format="hudi", keys="a"),
+        lambda at: hc.Table.create(at, ROWS, format="index"),
+        lambda at: hc.Table.for_path(at.parent / "shop" / "orders").shallow_clone(at),
+        lambda at: hc.Table.for_path(at.parent / "shop" / "orders").deep_clone(at),
+    ],
+)
+@pytest.mark.parametrize(
+    ("place", "loose", "next_step"),
+    [("loose", "a.parquet", "convert_to_delta"), ("notes", "read.me", "Choose another folder")],
+)
+def test_no_table_is_made_among_loose_files_which_its_vacuum_would_delete(folder, place, loose, next_step, make):
+    with pytest.raises(hc.AlreadyExistsError, match="holds files and is no table") as refused:
+        make(folder / place)
+    assert refused.value.sides["found"] == loose
+    assert next_step in refused.value.next_step
+    assert [path.name for path in (folder / place).iterdir()] == [loose]
+
+
+def test_files_under_a_partition_folder_with_an_underscore_are_loose_ones_too(tmp_path):
+    (tmp_path / "t" / "_day=1").mkdir(parents=True)
+    pq.write_table(ROWS, tmp_path / "t" / "_day=1" / "a.parquet")
+    with pytest.raises(hc.AlreadyExistsError, match="holds files and is no table"):
+        hc.Table.create(tmp_path / "t", ROWS)
+
+
+def test_hidden_and_empty_files_and_folders_do_not_keep_a_table_away(tmp_path):
+    at = tmp_path / "t"
+    (at / "_temporary" / "0").mkdir(parents=True)
+    (at / "_temporary" / "0" / "part.parquet").write_bytes(b"x")
+    (at / "empty").mkdir()
+    for name in ("_SUCCESS", ".part.crc", "marker_$folder$"):
+        (at / name).write_bytes(b"" if "$" in name else b"x")
+    assert hc.Table.create(at, ROWS).version == 0
+
+
+def test_a_table_that_could_not_be_made_is_made_by_the_next_try(tmp_path):
+    at, calls = tmp_path / "t", []
+
+    def broken():
+        yield from ROWS.to_batches()
+        calls.append(1)
+        raise OSError("the source is gone")
+
+    with pytest.raises(OSError, match="the source is gone"):
+        hc.Table.create(at, pa.RecordBatchReader.from_batches(ROWS.schema, broken()))
+    assert calls
+    assert hc.Table.create(at, ROWS).version == 0
 
 
 def test_table_of_another_format_is_told_by_it(tmp_path):

@@ -77,7 +77,7 @@ def create_table(
         options: Settings, and options of the store.
 
     Raises:
-        AlreadyExistsError: There is a table.
+        AlreadyExistsError: There is a table, or a folder with files of no table.
         SchemaError: The columns, or the partitions, do not fit together.
         InputError: Properties or expressions cannot be used.
         ConstraintError: A row breaks a rule of the table; nothing was written.
@@ -123,6 +123,7 @@ def replace_table(
     operation = "CREATE OR REPLACE TABLE" if or_create else "REPLACE TABLE"
     taken = formats_at(table.store)
     if not taken and or_create:
+        table.check_free()
         return _created(table, what, declaration, operation)
     if not taken:
         raise NotFoundError(
