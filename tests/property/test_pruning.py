@@ -6,6 +6,7 @@ allows: text is cut, timestamps lose their microseconds, not-a-number is passed 
 
 from __future__ import annotations
 
+import io
 import json
 import math
 from dataclasses import dataclass
@@ -13,9 +14,13 @@ from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from functools import lru_cache
 from typing import Any
+from unittest import mock
 
 import duckdb
 import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+import pytest
 from hypothesis import HealthCheck, given, note, settings
 from hypothesis import strategies as st
 
@@ -24,9 +29,14 @@ from halocline.formats.delta.actions.action import Add, Metadata
 from halocline.formats.delta.configuration.schema import Schema
 from halocline.formats.delta.configuration.table_configuration import TableConfiguration
 from halocline.formats.delta.log import live_files
+from halocline.formats.delta.log.checkpoint_write import write_checkpoint
+from halocline.formats.delta.snapshot import pruning
 from halocline.formats.delta.snapshot.pruning import StatsPruner
+from halocline.formats.delta.snapshot.snapshot import Snapshot
 from halocline.formats.delta.stats.predicate import Predicate
 from halocline.schema.json_edge import dump
+from halocline.storage import open_store
+from halocline.table import Table
 
 CUT = 3
 ZONES = ["UTC", "America/Los_Angeles", "Asia/Kolkata", "Pacific/Apia"]
@@ -191,3 +201,97 @@ def test_files_with_a_matching_row_are_kept(table, predicate, zone, zone_is_know
     note(f"{predicate}\n{parsed.test}\n{[add.stats for _, add in made]}")
     assert matching <= kept, f"dropped {matching - kept} although they hold a row of: {predicate}"
     assert keep is None or (keep.null_count == 0 and keep.type == pa.bool_())
+
+
+# ---- typed partition values of a checkpoint
+
+TEXTS_ONLY = {"delta.checkpoint.writeStatsAsStruct": "false"}
+TYPED = {"delta.checkpoint.writeStatsAsStruct": "true"}
+TABLES = {
+    "typed": TYPED,
+    "mapped": {**TYPED, "delta.columnMapping.mode": "name"},
+    "with holes": TYPED,
+    "texts only": TEXTS_ONLY,
+}
+VALUES = {
+    "i": [-5, 0, 3, 2**63 - 1],
+    "n": [-3, 0, 2],
+    "f": [-1.5, 0.0, 2.5],
+    "d": [0.25, 3.5],
+    "m": [Decimal("1.23"), Decimal("-0.50")],
+    "s": ["a", "", "abc", "b%20 =/c", "\u00e9"],
+    "t": [date(2024, 3, 8), date(2024, 3, 10)],
+    "ts": [_moment(0).replace(tzinfo=UTC), _moment(90_000_000).replace(tzinfo=UTC)],
+    "tn": [_moment(0), _moment(5)],
+    "b": [True, False],
+}
+
+
+@lru_cache
+def partitioned(table: str) -> Snapshot:
+    """A table partitioned by a column of every kind, most of its files in a checkpoint and some behind it."""
+    types = {"long": pa.int64(), "integer": pa.int32(), "float": pa.float32(), "double": pa.float64()}
+    types |= {"decimal(10,2)": pa.decimal128(10, 2), "string": pa.string(), "date": pa.date32(), "boolean": pa.bool_()}
+    types |= {"timestamp": pa.timestamp("us", "UTC"), "timestamp_ntz": pa.timestamp("us")}
+    schema = pa.schema([(name, types[kind.type]) for name, kind in KINDS.items()] + [("x", pa.int64())])
+
+    def some(start: int, end: int) -> pa.Table:
+        names = enumerate(VALUES.items())
+        picked = {
+            name: [[None, *values][(row * (at + 3) // 2) % (len(values) + 1)] for row in range(start, end)]
+            for at, (name, values) in names
+        }
+        return pa.table({**picked, "x": list(range(start, end))}, schema)
+
+    store = open_store(f"memory://typed-{table.replace(' ', '-')}")
+    made = Table.create(store.root, some(0, 30), partition_by=list(KINDS), properties=TABLES[table])
+    write_checkpoint(store, 0)
+    if table == "with holes":
+        path = f"_delta_log/{0:020}.checkpoint.parquet"
+        store.put(path, _with_holes(store.get(path)))
+    made.append_arrow(some(30, 36))
+    return Snapshot.load(store)
+
+
+def _with_holes(checkpoint: bytes) -> bytes:
+    """Every third file lacks its typed values, as a writer leaves what it cannot read."""
+    content = pq.read_table(io.BytesIO(checkpoint))
+    add = content["add"].combine_chunks()
+    at = add.type.get_field_index("partitionValues_parsed")
+    children = [add.field(number) for number in range(add.type.num_fields)]
+    there = pa.array([row % 3 != 0 for row in range(len(add))])
+    children[at] = pc.if_else(there, children[at], pa.scalar(None, children[at].type))
+    holed = pa.StructArray.from_arrays(children, fields=list(add.type), mask=pc.is_null(add))
+    sink = io.BytesIO()
+    pq.write_table(content.set_column(content.schema.get_field_index("add"), content.schema.field("add"), holed), sink)
+    return sink.getvalue()
+
+
+@pytest.mark.parametrize("table", TABLES)
+@given(where=predicates(), zone=st.sampled_from(ZONES))
+@settings(max_examples=60, deadline=None)
+def test_typed_partition_values_keep_the_files_that_their_texts_keep(table, where, zone):
+    snapshot = partitioned(table)
+    found = snapshot.files(where, ["path"], timezone=zone)["path"].to_pylist()
+    with mock.patch.object(pruning, "_AS_TYPED", ()):
+        expected = snapshot.files(where, ["path"], timezone=zone)["path"].to_pylist()
+    assert found == expected
+
+
+@pytest.mark.parametrize(
+    ("table", "where", "is_typed"),
+    [
+        ("typed", "i = 3", True),
+        ("typed", "s = 'a' AND n < 2 OR t IS NULL", True),
+        ("mapped", "b", True),
+        ("typed", "i = 3 AND ts > TIMESTAMP '2024-03-10'", False),
+        ("typed", "m = 1.23", False),
+        ("texts only", "i = 3", False),
+    ],
+)
+def test_typed_partition_values_are_read_where_they_mean_the_same_to_everybody(table, where, is_typed):
+    snapshot = partitioned(table)
+    checkpoint = snapshot.replay.checkpoint
+    names = StatsPruner.of(where, snapshot.configuration).columns(checkpoint)
+    assert all(name.startswith("partitionValues_parsed.") for name in names) is is_typed, names
+    assert is_typed or names == ["partitionValues"]

@@ -38,6 +38,8 @@ _OTHERS: Final = tuple(key for key in _REQUIRED if key not in ("add", "remove"))
 _NOT_READ: Final = frozenset({"cdc", "commitInfo"})
 _MARKS: Final = ("size", "dataChange")
 """Short columns that every add has: by them files are counted where their paths are not read."""
+TYPED_VALUES: Final = "partitionValues_parsed"
+"""Partition values in the types of the table's columns, which a checkpoint may have beside their texts."""
 _T = TypeVar("_T")
 
 
@@ -51,6 +53,17 @@ class Choice(NamedTuple):
 
     facts: Sequence[str]
     keep: Callable[[FileColumns], pa.Array | None]
+
+    @property
+    def typed_values(self) -> list[str]:
+        """Those of the facts that are partition values in typed columns."""
+        return [each for each in self.facts if each.startswith(TYPED_VALUES)]
+
+    @property
+    def by_texts(self) -> Choice:
+        """The same choice by the texts of partition values, which every file has."""
+        names = dict.fromkeys("partitionValues" if each.startswith(TYPED_VALUES) else each for each in self.facts)
+        return Choice(tuple(names), self.keep)
 
 
 _NO_FILES: Final[FileColumns] = {"path": pa.nulls(0, pa.string())}
@@ -130,7 +143,7 @@ class ParquetPart:
             for batch in self._all_adds(columns, groups):
                 yield len(batch["path"]), batch
         elif not choice.facts or not any(self.file.has("add", mark) for mark in _MARKS):
-            for batch in self._all_adds([*columns, *choice.facts], groups):
+            for batch in self._all_adds([*columns, *choice.by_texts.facts], groups):
                 yield len(batch["path"]), filtered(batch, choice.keep(batch))
         else:
             with_stats = "stats" in columns and self.file.has("add", "stats_parsed")
@@ -145,10 +158,12 @@ class ParquetPart:
 
     def _chosen(self, choice: Choice, group: int) -> tuple[int, pa.Array | None]:
         """How many files a row group holds, and which of its rows are asked for; None if none is."""
-        seen, masks = 0, []
+        seen, masks, typed = 0, [], choice.typed_values
         for batch in self.file.batches([f"add.{column}" for column in (*_MARKS, *choice.facts)], [group]):
             found = self.file.children(batch.column("add"))
             files = reduce(pc.or_, (pc.is_valid(found[mark]) for mark in _MARKS if mark in found))
+            if typed and not _all_told(found.get(TYPED_VALUES), len(typed), files):
+                return self._chosen(choice.by_texts, group)
             seen += files.true_count
             keep = choice.keep(found)
             masks.append(files if keep is None else pc.and_(files, keep))
@@ -227,7 +242,7 @@ class JsonPart:
 
     def has(self, *path: str) -> bool:
         """Whether there is a column of that path."""
-        return path[0] == "add" and path[1:2] != ("stats_parsed",) and bool(self._commit.adds)
+        return path[0] == "add" and path[1:2] not in (("stats_parsed",), (TYPED_VALUES,)) and bool(self._commit.adds)
 
     has_unknown_actions = True
 
@@ -257,7 +272,7 @@ class JsonPart:
         self, columns: Sequence[str], choice: Choice | None = None, groups: Sequence[int] | None = None
     ) -> Iterator[tuple[int, FileColumns]]:
         """How many files have been seen since the last batch, and those of them that are asked for."""
-        for batch in self._files(self._commit.adds, [*columns, *(choice.facts if choice else ())]):
+        for batch in self._files(self._commit.adds, [*columns, *(choice.by_texts.facts if choice else ())]):
             yield len(batch["path"]), batch if choice is None else filtered(batch, choice.keep(batch))
 
     def removes(self, columns: Sequence[str]) -> Iterator[FileColumns]:
@@ -269,6 +284,13 @@ class JsonPart:
             rows = [msgspec.to_builtins(action) for action in actions]
             names = dict.fromkeys(column.partition(".")[0] for column in ("path", *columns))
             yield {name: _array_of([row.get(name) for row in rows]) for name in names}
+
+
+def _all_told(values: pa.Array | None, columns: int, files: pa.Array) -> bool:
+    """Whether every file has its typed partition values; a null is one, or something that its writer could not read."""
+    if values is None or not pa.types.is_struct(values.type) or values.type.num_fields < columns:
+        return False
+    return not any(pc.any(pc.and_(files, pc.is_null(each))).as_py() for each in values.flatten())
 
 
 def _without_nulls(value: Any, type: pa.DataType) -> Any:

@@ -19,9 +19,17 @@ import pyarrow.compute as pc
 
 from halocline.formats.delta.configuration.schema import Column, Schema
 from halocline.formats.delta.configuration.table_configuration import TableConfiguration
-from halocline.formats.delta.log.checkpoint_parts import FileColumns
+from halocline.formats.delta.log.checkpoint_parts import TYPED_VALUES, FileColumns
 from halocline.formats.delta.log.checkpoint_read import Checkpoint
-from halocline.formats.delta.stats.bounds import Bounds, Family, arrow_type_of, family_of, from_partition, from_struct
+from halocline.formats.delta.stats.bounds import (
+    Bounds,
+    Family,
+    arrow_type_of,
+    family_of,
+    from_partition,
+    from_struct,
+    from_typed_partition,
+)
 from halocline.formats.delta.stats.json_reader import StatsReader
 from halocline.formats.delta.stats.literal_ranges import Range, range_for
 from halocline.formats.delta.stats.predicate import (
@@ -45,6 +53,8 @@ Keep: TypeAlias = pa.Array | bool
 
 _CUT: Final = 32
 _SECTIONS: Final = ("minValues", "maxValues", "nullCount")
+_AS_TYPED: Final = (Family.WHOLE, Family.DATE, Family.TEXT, Family.BOOLEAN)
+"""Partition values whose text means the same to everybody; times depend on a zone, and fractions on who rounds."""
 _COMPARE: Final = {Operator.LT: pc.less, Operator.GT: pc.greater}
 
 
@@ -66,7 +76,7 @@ class StatsPruner:
         self._zone = zone_named(timezone)
         self._partitioned = {column.path for column in schema.partition_columns(partition_columns)}
         self._data = [column for column in predicate.columns() if column.path not in self._partitioned]
-        self._reads_partitions = any(column.path in self._partitioned for column in predicate.columns())
+        self._values = [column for column in predicate.columns() if column.path in self._partitioned]
         self._reader = StatsReader(self._data)
         self._cut = min(_CUT, prefix_length or _CUT)
 
@@ -87,10 +97,12 @@ class StatsPruner:
 
     @property
     def facts(self) -> Sequence[str]:
-        return [*(["partition_values"] if self._reads_partitions else []), *(["stats"] if self._data else [])]
+        return [*(["partition_values"] if self._values else []), *(["stats"] if self._data else [])]
 
     def columns(self, checkpoint: Checkpoint) -> Sequence[str]:
-        names = ["partitionValues"] if self._reads_partitions else []
+        names = ["partitionValues"] if self._values else []
+        if all(family_of(each) in _AS_TYPED and checkpoint.has(TYPED_VALUES, *each.physical) for each in self._values):
+            names = [f"{TYPED_VALUES}.{each.physical[0]}" for each in self._values]
         if not self._data:
             return names
         if not checkpoint.has("stats_parsed"):
@@ -119,6 +131,8 @@ class StatsPruner:
         @cache
         def bounds(column: Column) -> Bounds | None:
             if column.path in self._partitioned:
+                if TYPED_VALUES in facts:
+                    return from_typed_partition(column, _child(facts[TYPED_VALUES], column.physical))
                 return _partition_bounds(column, facts.get("partitionValues"))
             if "stats_parsed" in facts:
                 return _struct_bounds(column, facts["stats_parsed"])

@@ -11,7 +11,7 @@ Each kind of column has one *canonical* form in which bounds and literals meet: 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from enum import StrEnum
@@ -73,6 +73,14 @@ def arrow_type_of(column: Column, family: Family) -> pa.DataType:
     return {Family.FLOATING: pa.float64(), Family.TEXT: pa.string(), Family.BOOLEAN: pa.bool_()}.get(family, pa.int64())
 
 
+_TYPED_PARTITIONS: Final[Mapping[Family, Callable[[pa.DataType], bool]]] = {
+    Family.WHOLE: pa.types.is_integer,
+    Family.DATE: pa.types.is_date,
+    Family.TEXT: pa.types.is_string,
+    Family.BOOLEAN: pa.types.is_boolean,
+}
+
+
 @dataclass(frozen=True, slots=True)
 class Bounds:
     """Arrays with one entry per file; null where nothing is known.
@@ -107,6 +115,15 @@ def from_partition(column: Column, values: pa.Array, has_key: pa.Array) -> Bound
     low = _array([None if found is None else found[0] for found in ranges], type).take(encoded.indices)
     high = _array([None if found is None else found[1] for found in ranges], type).take(encoded.indices)
     return Bounds(low, high, known_null, pc.invert(known_null), exact=True)
+
+
+def from_typed_partition(column: Column, values: pa.Array) -> Bounds | None:
+    """The bounds in partition values that a checkpoint keeps in a typed column; None if it has another type."""
+    family, missing = family_of(column), pc.is_null(values)
+    if family is None or not _TYPED_PARTITIONS.get(family, pa.types.is_null)(values.type):
+        return None
+    canonical = _canonical(values, column, family)
+    return Bounds(canonical, canonical, missing, pc.invert(missing), exact=True)
 
 
 def _partition_range(text: str | None, column: Column, family: Family) -> tuple[Any, Any] | None:
