@@ -251,6 +251,23 @@ SCENARIOS: dict[str, tuple[str, ...]] = {
         "UPDATE {t} SET s = 'semi;colon' WHERE s LIKE '%\\'%'",
         "DELETE FROM {t} WHERE b = X'' OR f < 0",
     ),
+    "columns and fields in other places": (
+        f"CREATE TABLE {{t}} (id INT, s STRUCT<a: INT, b: STRING>, v STRING) USING delta {DEFAULTS}",
+        "INSERT INTO {t} VALUES (1, struct(1, 'x'), 'v')",
+        "ALTER TABLE {t} ADD COLUMNS (s.c INT FIRST, s.d DATE AFTER a)",
+        "ALTER TABLE {t} ALTER COLUMN s.b FIRST",
+        "ALTER TABLE {t} ALTER COLUMN s.a AFTER nope",
+        "ALTER TABLE {t} ALTER COLUMN v FIRST",
+        "ALTER TABLE {t} ALTER COLUMN s.a COMMENT 'inner'",
+        "ALTER TABLE {t} ALTER COLUMN id SET DEFAULT 7",
+        "INSERT INTO {t} (v) VALUES ('d')",
+        "ALTER TABLE {t} ALTER COLUMN s.a SET DEFAULT 1",
+        "ALTER TABLE {t} ALTER COLUMN id SET DEFAULT 'x'",
+        "ALTER TABLE {t} ALTER COLUMN id DROP DEFAULT",
+        "INSERT INTO {t} (v) VALUES ('n')",
+        "ALTER TABLE {t} ALTER COLUMN v SET DEFAULT (SELECT 'q')",
+        "INSERT INTO {t} VALUES ('w', 2, named_struct('b', 'y', 'c', 5, 'a', 6, 'd', DATE'2024-01-01'))",
+    ),
     "names with dots and blanks": (
         "CREATE TABLE {t} (Id INT, `a.b` INT, `c d` INT) USING delta "
         "TBLPROPERTIES ('delta.columnMapping.mode' = 'name')",
