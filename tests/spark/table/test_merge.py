@@ -105,15 +105,22 @@ def test_clauses_of_every_kind_leave_the_rows_that_the_first_one_decides(kind, t
     assert info["operationParameters"]["notMatchedBySourcePredicates"].count("actionType") == 2
 
 
-JOINS = {"beside the hits": {}, "after the hits": {"_SMALL_VALUES": 0}, "shuffled": {"_SMALL_VALUES": 0, "SMALL": 0}}
+LARGE = {(merge, "_BROADCAST_BYTES"): 0}
+JOINS = {
+    "with the pairs": {},
+    "with the pairs, shuffled": {(row_changes, "_SMALL_VALUES"): 0},
+    "beside the hits": LARGE,
+    "after the hits": {**LARGE, (row_changes, "_SMALL_VALUES"): 0},
+    "shuffled": {**LARGE, (row_changes, "_SMALL_VALUES"): 0, (row_changes, "SMALL"): 0},
+}
 
 
 @pytest.mark.parametrize("limits", JOINS.values(), ids=JOINS.keys())
 def test_rows_are_the_same_however_a_source_that_goes_by_the_tables_alias_is_joined(
     limits, tmp_path, spark, monkeypatch
 ):
-    for name, value in limits.items():
-        monkeypatch.setattr(row_changes, name, value)
+    for (module, name), value in limits.items():
+        monkeypatch.setattr(module, name, value)
     table = Table.create(tmp_path / "t", frame(spark, [(i, 0, i, "old") for i in range(40)]).repartition(3), spark)
     frame(spark, [(i, 0, -i, "new") for i in range(30, 50)]).createOrReplaceTempView("t")
     source = spark.table("t").withColumnRenamed("id", "key")
@@ -340,3 +347,44 @@ def test_merge_that_others_come_before_is_done_again(spark, tmp_path, monkeypatc
     builder = table.merge(source, "t.id = s.id").when_matched_update_all().when_not_matched_insert_all()
     assert builder.execute().version == 3
     assert rows_of(table) == [(1, 0, 10, "ours"), (2, 0, 20, "ours")]
+
+
+SOURCES = {
+    "by its own name": (lambda df: df.alias("new"), "new"),
+    "by s": (lambda df: df, "s"),
+    "of two inside": (lambda df: df.select("id", "s").alias("a").join(df.select("id", "v").alias("b"), "id"), "b"),
+}
+
+
+@pytest.mark.connect
+@pytest.mark.parametrize("kind", ["plain", "vectors"])
+@pytest.mark.parametrize("source", SOURCES.values(), ids=SOURCES.keys())
+def test_values_of_the_source_reach_rows_of_the_few_files_with_matches(tmp_path, spark, kind, source):
+    rows = [(i, i % 3, i, "old") for i in range(40)]
+    table = Table.create(tmp_path / "t", frame(spark, rows).repartitionByRange(4, "id"), spark, **TABLES[kind])
+    named, alias = source
+    new = named(frame(spark, [(i, 0, -i, f"new {i}") for i in (3, 12, 15, 99)]))
+    asked = table.merge(new, f"t.id + 0 = {alias}.id" if alias != "b" else "t.id + 0 = a.id")
+    done = asked.when_matched_update(set={"v": f"{alias}.v * 2 + t.p"}).execute()
+    assert (done.metrics["numTargetFilesScanned"], done.metrics["numTargetRowsUpdated"]) == (4, 3)
+    assert done.metrics["numTargetFilesRemoved"] == (2 if kind == "plain" else 0), "two files have matches"
+    changed = {3: -6, 12: -24, 15: -30}
+    assert rows_of(table, "id", "p", "v", "s") == [(i, p, changed.get(i, v), s) for i, p, v, s in rows]
+    assert sorted(their_rows(tmp_path / "t", "id", "v")) == [(i, changed.get(i, v)) for i, _, v, _ in rows]
+
+
+@pytest.mark.parametrize("kind", ["plain", "vectors"])
+def test_pairs_too_many_for_the_driver_are_judged_by_spark(tmp_path, spark, kind, monkeypatch):
+    monkeypatch.setattr(row_changes, "SMALL", 2)
+    rows = [(i, i % 3, i, "old") for i in range(20)]
+    table = Table.create(tmp_path / "t", frame(spark, rows).repartitionByRange(2, "id"), spark, **TABLES[kind])
+    source = frame(spark, [(i, 0, -i, "new") for i in (1, 2, 3, 11, 12, 99)])
+    table.merge(source, "t.id = s.id").when_matched_update("t.id <> 2", {"v": "s.v"}).execute()
+    changed = {i: -i for i in (1, 3, 11, 12)}
+    assert rows_of(table, "id", "v") == [(i, changed.get(i, v)) for i, _, v, _ in rows]
+    twice = source.union(source)
+    with pytest.raises(InputError, match="2 rows of the source"):
+        table.merge(twice, "t.id = s.id").when_matched_update(set={"v": "0"}).execute()
+    done = table.merge(twice, "t.id = s.id").when_matched_delete().execute()
+    assert done.metrics["numTargetRowsDeleted"] == 5
+    assert rows_of(table, "id") == [(i,) for i in range(20) if i not in (1, 2, 3, 11, 12)]

@@ -8,13 +8,20 @@ if that falls into another call to the server, both wait for each other for ever
 
 from __future__ import annotations
 
+import threading
 import weakref
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Final
 
+from halocline.errors import InternalError
+from halocline.spark.session.functions import F
 from halocline.spark.session.session import is_connect, remembered, unabridged
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame, Observation, SparkSession
+
+_PATIENCE: Final = 600.0
+"""Seconds. A report is there as soon as the rows are; older releases send it through a queue."""
 
 
 def pinned(df: DataFrame, name: str) -> DataFrame:
@@ -35,8 +42,48 @@ def pinned(df: DataFrame, name: str) -> DataFrame:
 
 def computed_once(df: DataFrame) -> DataFrame:
     """The same rows, computed now and never again."""
+    return _checkpointed(df, eager=True)
+
+
+def computed_with_figures(df: DataFrame, figures: Sequence[Column]) -> tuple[DataFrame, tuple[Any, ...]]:
+    """The same rows, computed now and never again, and aggregates of them out of the same pass.
+
+    A Connect server does not tell what it observes while it keeps rows. There, the query for the aggregates is the
+    first to need the rows, so it is the one that computes them.
+    """
+    from pyspark.sql import Observation
+
+    named = [figure.alias(str(number)) for number, figure in enumerate(figures)]
+    if is_connect(df.sparkSession):
+        rows = _checkpointed(df, eager=False)
+        with unabridged(df):
+            return rows, tuple(rows.agg(*named).collect()[0])
+    observation = Observation()
+    rows = _checkpointed(df.observe(observation, *named), eager=True)
+    found = reported(observation)
+    return rows, tuple(found[str(number)] for number in range(len(named)))
+
+
+def computed_and_counted(df: DataFrame) -> tuple[DataFrame, int]:
+    """The same rows, computed now and never again, and their number."""
+    rows, (count,) = computed_with_figures(df, [F.count(F.lit(1))])
+    return rows, count
+
+
+def reported(observation: Observation) -> dict[str, Any]:
+    """What Spark has observed; raises if it does not say."""
+    found: list[dict[str, Any]] = []
+    waiting = threading.Thread(target=lambda: found.append(observation.get), daemon=True)
+    waiting.start()
+    waiting.join(_PATIENCE)
+    if not found:
+        raise InternalError("Spark does not say what it has observed of rows that it computed")
+    return found[0]
+
+
+def _checkpointed(df: DataFrame, *, eager: bool) -> DataFrame:
     with unabridged(df):
-        rows = df.localCheckpoint(True)
+        rows = df.localCheckpoint(eager)
     if is_connect(df.sparkSession):
         _unused_of(df.sparkSession).watch_rows(rows)
     return rows

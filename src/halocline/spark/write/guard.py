@@ -10,13 +10,13 @@ A row obeys a rule whose condition is exactly true; false and null both break it
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from halocline.errors import InternalError
 from halocline.spark.session.functions import F
+from halocline.spark.session.pinning import reported
 from halocline.spark.types.assignment import Fit
 from halocline.spark.types.columns import quoted
 from halocline.spark.write.rules import LONGEST_SHOWN, RowRule
@@ -32,8 +32,6 @@ UNFIT: Final = "__halocline_unfit"
 
 _HIDDEN: Final = "__halocline_"
 _DIGITS: Final = 6
-_PATIENCE: Final = 600.0
-"""Seconds. A report is there as soon as the rows are written; older releases send it through a queue."""
 
 
 def fit_rules(fits: Sequence[Fit]) -> tuple[RowRule, ...]:
@@ -94,7 +92,7 @@ class Watched:
     def check(self, table: str) -> None:
         """Makes sure that all rows that were written obey the rules."""
         if self.observation is not None:
-            _refuse(_reported(self.observation), self.rules, table)
+            _refuse(reported(self.observation), self.rules, table)
 
 
 def watched(df: DataFrame, rules: Sequence[RowRule]) -> Watched:
@@ -119,12 +117,3 @@ def _refuse(report: dict[str, Any], rules: Sequence[RowRule], table: str) -> Non
         raise InternalError(f"Spark did not report whether the rows for {table} are good; nothing was written")
     if (found := report[BROKEN]) is not None:
         raise rules[int(found[:_DIGITS])].refusal(found[_DIGITS:], table)
-
-
-def _reported(observation: Observation) -> dict[str, Any]:
-    """What Spark has observed; nothing if it does not say in time."""
-    found: list[dict[str, Any]] = []
-    waiting = threading.Thread(target=lambda: found.append(observation.get), daemon=True)
-    waiting.start()
-    waiting.join(_PATIENCE)
-    return found[0] if found else {}

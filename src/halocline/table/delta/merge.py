@@ -27,7 +27,7 @@ from halocline.spark.scan.frames import frame_of
 from halocline.spark.scan.row_columns import RowColumns, file_of, position_of
 from halocline.spark.session.analysis import Expression, column_of
 from halocline.spark.session.functions import F
-from halocline.spark.session.pinning import computed_once
+from halocline.spark.session.pinning import computed_and_counted, computed_once
 from halocline.spark.types import input_schema
 from halocline.spark.types.assignment import Casting, Lacking
 from halocline.spark.types.columns import blank_frame, quoted, written_fields
@@ -42,7 +42,7 @@ from halocline.table.delta.clauses import (
     chosen,
     predicate_of,
 )
-from halocline.table.delta.merge_plan import Parts, parts_of, pruning, qualifiers
+from halocline.table.delta.merge_plan import Parts, parts_of, qualifiers, source_rows
 from halocline.table.delta.opened import Opened
 from halocline.table.delta.row_changes import HIT_SOURCE, SOURCE_ID, Changed, Hits, Rewrite, hits_in, inserted
 from halocline.table.delta.row_commit import RowChange, RowsChanged
@@ -166,17 +166,15 @@ class Merge(RowChange):
         """Does it."""
         asked = self.asked
         numbered = asked.source.select("*", F.monotonically_increasing_id().alias(SOURCE_ID))
-        rows = computed_once(numbered)
-        names = [quoted(name) for name in self.source_schema.names]
-        self.rows = rows.select("*", F.struct(*map(F.col, names)).alias(_SOURCE))
         parts = self._parts(asked.condition)
         parts = replace(parts, tests=(*parts.tests, *self._tests_of_clauses()))
-        where, self.count = pruning(parts, rows, self.snapshot.schema, self.source_schema)
-        candidates = self.transaction.files(None if asked.not_matched_by_source else where)
-        pairs = self._pairs(candidates)
-        hits = self._hits(candidates, pairs)
+        source = source_rows(numbered, parts, self.snapshot.schema, self.source_schema)
+        self.rows, self.count = self._with_source(source.rows), source.count
+        candidates = self.transaction.files(None if asked.not_matched_by_source else source.where)
+        pairs, count = self._pairs(candidates)
+        hits = self._hits(candidates, pairs, count)
         with RowFiles(self.table.store, self.state) as files:
-            joined = self._beside if any(each.kind is ClauseKind.UPDATE for each in asked.matched) else None
+            joined = self._beside if self._needs_source and not self._carries_source else None
             alias, split = asked.target_alias, len(asked.matched)
             changed = Rewrite(self, files, self.changing, alias, joined, split, self._lacking).changed(hits)
             adds = self._inserts(pairs, files)
@@ -189,6 +187,11 @@ class Merge(RowChange):
             }
             metrics = self._metrics(changed, adds, hits, len(changed.changes) + len(changes), len(candidates))
             return self.commit(files, [*changed.actions, *adds, *changes], "MERGE", parameters, metrics)
+
+    def _with_source(self, df: DataFrame) -> DataFrame:
+        """Columns of the source, together in one as well that no other is taken for."""
+        names = map(quoted, self.source_schema.names)
+        return df.select("*", F.struct(*map(F.col, names)).alias(_SOURCE))
 
     def _parts(self, condition: Expression | None) -> Parts:
         return parts_of(condition, self.snapshot.schema, self.source_schema, self.asked.target_alias)
@@ -206,42 +209,62 @@ class Merge(RowChange):
         """What becomes of fields of structs that the source lacks."""
         return Lacking.NULL if self.asked.evolves else Lacking.REFUSED
 
+    @property
+    def _needs_source(self) -> bool:
+        """Whether values of the source go into rows of the table."""
+        return any(clause.kind is ClauseKind.UPDATE for clause in self.asked.matched)
+
+    @property
+    def _carries_source(self) -> bool:
+        """Whether pairs hold the rows of a small source, which then need not be looked up again."""
+        return self._needs_source and self._is_small and not self.asked.not_matched_by_source
+
+    @property
+    def _is_small(self) -> bool:
+        """Whether the source is sent to every executor rather than shuffled."""
+        return self.count * (len(self.source_schema.fields) + 1) * _BYTES_PER_VALUE <= _BROADCAST_BYTES
+
     def _source(self) -> DataFrame:
-        size = self.count * (len(self.source_schema.fields) + 1) * _BYTES_PER_VALUE
-        return F.broadcast(self.rows) if size <= _BROADCAST_BYTES else self.rows
+        return F.broadcast(self.rows) if self._is_small else self.rows
 
     def _target(self, files: pa.Table) -> DataFrame:
         df = frame_of(self.spark, self.snapshot, files=files, rows=RowColumns(place=PLACE))
         return df.alias(self.asked.target_alias)
 
-    def _pairs(self, candidates: pa.Table) -> DataFrame | None:
-        """The pairs that the condition holds for, each with the clause that takes it; None if there cannot be any."""
+    def _pairs(self, candidates: pa.Table) -> tuple[DataFrame | None, int]:
+        """The pairs that the condition holds for, each with the clause that takes it, and their number.
+
+        None if there cannot be any. If no clause takes any, it is only the rows of the source that are told.
+        """
         if not len(candidates) or not self.count:
-            return None
+            return None, 0
         both = self._target(candidates).join(self._source(), column_of(self.asked.condition), "inner")
         if not self.changing:
-            return computed_once(both.select(F.col(SOURCE_ID).alias(HIT_SOURCE)).distinct())
+            return computed_once(both.select(F.col(SOURCE_ID).alias(HIT_SOURCE)).distinct()), 0
         taken = chosen(self.asked.matched).alias(CLAUSE)
-        return computed_once(both.select(PLACE, F.col(SOURCE_ID).alias(HIT_SOURCE), taken))
+        carried = [self.rows[quoted(name)] for name in self.source_schema.names] if self._carries_source else []
+        return computed_and_counted(both.select(PLACE, F.col(SOURCE_ID).alias(HIT_SOURCE), taken, *carried))
 
-    def _hits(self, candidates: pa.Table, pairs: DataFrame | None) -> Hits:
+    def _hits(self, candidates: pa.Table, pairs: DataFrame | None, count: int) -> Hits:
         asked = self.asked
         nothing = Hits(candidates.slice(0, 0), None, {})
         if not self.changing or not len(candidates):
             return nothing
         found = None if pairs is None else pairs.withColumnRenamed(HIT_SOURCE, SOURCE_ID)
         if asked.not_matched_by_source:
-            alone = self._alone(candidates, pairs)
-            found = alone if found is None else found.unionByName(alone)
+            alone, more = self._alone(candidates, pairs)
+            found, count = alone if found is None else found.unionByName(alone), count + more
         if found is None:
             return nothing
-        hits, most = hits_in(self.spark, candidates, found)
+        hits, most = hits_in(self.spark, candidates, found, count)
         if most > 1 and not (len(asked.matched) == 1 and asked.matched[0] == Clause(ClauseKind.DELETE)):
             raise self._ambiguous(candidates, found)
+        if hits.frame is not None and self._carries_source:
+            return replace(hits, frame=self._with_source(hits.frame))
         return hits
 
-    def _alone(self, candidates: pa.Table, pairs: DataFrame | None) -> DataFrame:
-        """The rows of the table that no row of the source matches, and that a clause takes."""
+    def _alone(self, candidates: pa.Table, pairs: DataFrame | None) -> tuple[DataFrame, int]:
+        """The rows of the table that no row of the source matches, and that a clause takes, and their number."""
         rows = self._target(candidates)
         taken = chosen(self.asked.not_matched_by_source, len(self.asked.matched)).alias(CLAUSE)
         alone = rows.select(PLACE, F.lit(None).cast("long").alias(SOURCE_ID), taken)
@@ -249,7 +272,7 @@ class Merge(RowChange):
         if pairs is not None:
             met = pairs.select(F.col(PLACE).alias(_MET))
             alone = alone.join(met, F.col(PLACE) == F.col(_MET), "left_anti")
-        return computed_once(alone)
+        return computed_and_counted(alone)
 
     def _beside(self, df: DataFrame) -> DataFrame:
         return df.join(self._source(), F.col(HIT_SOURCE) == F.col(SOURCE_ID), "left")

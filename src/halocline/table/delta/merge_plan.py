@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 from halocline.schema.types import DataType, Primitive, Struct, decimal_of
 from halocline.spark.session.analysis import text_of
 from halocline.spark.session.functions import F
-from halocline.spark.session.session import unabridged
+from halocline.spark.session.pinning import computed_with_figures
 from halocline.spark.types.columns import quoted
 
 if TYPE_CHECKING:
@@ -112,28 +112,44 @@ def parts_of(condition: Any, target: Struct, source: Struct, alias: str) -> Part
     return Parts(tuple(keys), tuple(tests))
 
 
-def pruning(parts: Parts, rows: DataFrame, target: Struct, source: Struct) -> tuple[str | None, int]:
-    """A condition that every row of the table meets which may match, if one is known, and the number of source rows."""
+@dataclass(frozen=True)
+class SourceRows:
+    """The rows of a merge's source, computed once.
+
+    Attributes:
+        rows: The rows.
+        count: How many there are.
+        where: A condition that every row of the table meets which may match, if one is known.
+    """
+
+    rows: DataFrame
+    count: int
+    where: str | None
+
+
+def source_rows(source: DataFrame, parts: Parts, target: Struct, columns: Struct) -> SourceRows:
+    """Computes the source, and what its values rule out by the parts of a condition."""
     keys = [
         (one, other)
         for one, other in parts.keys
-        if _is_comparable(target.find([one])[1].type, source.find([other])[1].type)
+        if _is_comparable(target.find([one])[1].type, columns.find([other])[1].type)
     ]
     aggregates = [F.count(F.lit(1))]
     for _, other in keys:
         column = F.col(quoted(other))
-        aggregates += [F.min(column), F.max(column), F.approx_count_distinct(column, _ROUGHLY)]
-    with unabridged(rows):
-        figures = rows.agg(*aggregates).collect()[0]
+        aggregates += [F.min(column), F.max(column)]
+        # Of a single key two rows with the same value are refused if they match, so there are as many values as rows.
+        aggregates += [F.approx_count_distinct(column, _ROUGHLY)] if len(parts.keys) > 1 else [F.count(column)]
+    rows, (count, *figures) = computed_with_figures(source, aggregates)
     tests = list(parts.tests)
     for number, (one, other) in enumerate(keys):
-        lowest, highest, distinct = figures[1 + 3 * number : 4 + 3 * number]
+        lowest, highest, distinct = figures[3 * number : 3 * number + 3]
         test = _range_test(quoted(one), lowest, highest)
         if distinct <= MOST_VALUES and lowest is not None:
             values = [row[0] for row in rows.select(quoted(other)).distinct().limit(MOST_VALUES + 1).collect()]
             test = _list_test(quoted(one), values) or test
         tests += [test] if test else []
-    return (" AND ".join(f"({test})" for test in tests) if tests else None), figures[0]
+    return SourceRows(rows, count, " AND ".join(f"({test})" for test in tests) if tests else None)
 
 
 class _Sides:

@@ -36,7 +36,7 @@ from halocline.spark.scan.row_columns import RowColumns, file_of, place_of, posi
 from halocline.spark.scan.scan import scan
 from halocline.spark.session.analysis import Expression, check_steady, column_of
 from halocline.spark.session.functions import F
-from halocline.spark.session.pinning import computed_once
+from halocline.spark.session.pinning import computed_and_counted, computed_once
 from halocline.spark.types.assignment import Lacking
 from halocline.spark.types.columns import blank_frame, quoted, written_fields
 from halocline.spark.types.file_layout import FileLayout
@@ -177,37 +177,48 @@ def hits_where(work: RowChange, candidates: pa.Table, where: Expression | None) 
         return Hits(candidates, None, {})
     df = frame_of(work.spark, work.snapshot, files=candidates, rows=RowColumns(place=PLACE))
     numbers = (F.lit(None).cast("long").alias(SOURCE_ID), F.lit(0).alias(CLAUSE))
-    rows = computed_once(df.where(column_of(where)).select(PLACE, *numbers))
-    return hits_in(work.spark, candidates, rows, once=True)[0]
+    rows, count = computed_and_counted(df.where(column_of(where)).select(PLACE, *numbers))
+    return hits_in(work.spark, candidates, rows, count)[0]
 
 
-def hits_in(spark: SparkSession, files: pa.Table, pairs: DataFrame, *, once: bool = False) -> tuple[Hits, int]:
+def hits_in(spark: SparkSession, files: pa.Table, pairs: DataFrame, count: int) -> tuple[Hits, int]:
     """The hits, and how many rows of the source at most match one row of the table, whether or not it is a hit.
 
-    Pairs are a place, a source row and the clause that takes them, which may be null; kept already, and possibly
-    several per row unless there is one at most.
+    Pairs are a place, a source row and the clause that takes them, which may be null, perhaps with more columns; kept
+    and counted already, and possibly several per row, of which one is left.
     """
-    rows = pairs.select("*", F.lit(1).alias("n"))
-    if not once:
-        rows = pairs.groupBy(PLACE).agg(
-            F.count(F.lit(1)).alias("n"), F.min(SOURCE_ID).alias(SOURCE_ID), F.min(CLAUSE).alias(CLAUSE)
-        )
-    file = F.expr(file_of(PLACE)).alias(_FILE)
-    groups = rows.groupBy(file, CLAUSE).agg(F.count(F.lit(1)), F.max("n")).collect()
-    most = max((row[3] for row in groups), default=0)
-    rows = pairs if most <= 1 else rows  # which need not be brought together any more
+    most, taken = _taken(pairs, count)
+    if most > 1:
+        pairs = pairs.groupBy(PLACE).agg(F.min(SOURCE_ID).alias(SOURCE_ID), F.min(CLAUSE).alias(CLAUSE))
+        _, taken = _taken(pairs, count)
+    taken = [each for each in taken if each[1] is not None]
     counts: dict[int, int | None] = {}
-    for _, clause, count, _ in groups:
-        if clause is not None:
-            counts[clause] = (counts.get(clause) or 0) + count
-    numbers = sorted({row[0] for row in groups if row[1] is not None})
-    rows, place = rows.where(F.col(CLAUSE).isNotNull()), PLACE
+    for _, clause, rows in taken:
+        counts[clause] = (counts.get(clause) or 0) + rows
+    numbers = sorted({file for file, _, _ in taken})
+    frame, place = pairs.where(F.col(CLAUSE).isNotNull()), PLACE
     if len(numbers) < len(files):
         others = {_FILE: pa.array(numbers, pa.int64()), _OTHER: pa.array(range(len(numbers)), pa.int64())}
         small = F.broadcast(spark.createDataFrame(pa.table(others)))
-        rows, place = rows.withColumn(_FILE, file).join(small, _FILE), place_of(_OTHER, position_of(PLACE))
-    frame = rows.selectExpr(f"{place} AS {_HIT_PLACE}", f"{SOURCE_ID} AS {HIT_SOURCE}", CLAUSE)
-    return Hits(files.take(pa.array(numbers, pa.int64())), frame, counts), most
+        frame = frame.withColumn(_FILE, F.expr(file_of(PLACE))).join(small, _FILE)
+        place = place_of(_OTHER, position_of(PLACE))
+    frame = frame.withColumn(_HIT_PLACE, F.expr(place)).withColumnRenamed(SOURCE_ID, HIT_SOURCE)
+    return Hits(files.take(pa.array(numbers, pa.int64())), frame.drop(PLACE, _FILE, _OTHER), counts), most
+
+
+def _taken(pairs: DataFrame, count: int) -> tuple[int, list[tuple[int, Any, int]]]:
+    """How many pairs at most are of one place; and file, clause and number of those that a clause takes in a file."""
+    file = F.expr(file_of(PLACE)).alias(_FILE)
+    groups: Any
+    if count <= SMALL:
+        # Few pairs are counted here: Spark would have to bring those of a place together.
+        found: Any = pairs.select(PLACE, file, CLAUSE).toArrow()
+        most = int(np.unique(found[PLACE].to_numpy(), return_counts=True)[1].max(initial=0))
+        groups = found.group_by([_FILE, CLAUSE]).aggregate([([], "count_all")]).select([_FILE, CLAUSE, "count_all"])
+    else:
+        most = pairs.groupBy(PLACE).count().agg(F.max("count")).collect()[0][0]
+        groups = pairs.groupBy(file, CLAUSE).count().toArrow()
+    return most, list(zip(*(column.to_pylist() for column in groups.columns), strict=True))
 
 
 def removed(files: pa.Table, *, data_change: bool = True) -> list[Remove]:
@@ -345,7 +356,8 @@ class Rewrite:
         if hits.frame is None:
             taken = F.lit(0) if hits.where is None else F.when(F.expr(hits.where), F.lit(0))
             return with_old(df.select("*", taken.alias(CLAUSE)), schema, df), self.joined
-        frame, joined, small = hits.frame, self.joined, hits.rows <= SMALL
+        frame, joined = hits.frame, self.joined
+        small = hits.rows <= SMALL and hits.rows * len(frame.columns) <= _SMALL_VALUES
         if joined is not None and all(clause.kind is ClauseKind.DELETE for clause in self.clauses[self.split :]):
             beside = joined(frame)
             if hits.rows * len(beside.columns) <= _SMALL_VALUES:
