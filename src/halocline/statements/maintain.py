@@ -78,7 +78,7 @@ def vacuum(target: StatementTarget) -> DataFrame | None:
     table = target.own_table()
     kind, hours, dry = "", None, False
     while not reader.is_done:
-        if not kind and reader.word() in ("LITE", "FULL"):
+        if not kind and (reader.starts("LITE") or reader.starts("FULL")):
             kind = reader.identifier().upper()
         elif hours is None and reader.accept("RETAIN"):
             hours = reader.whole_number()

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from halocline.errors import InputError, NotFoundError, UnsupportedError
+from halocline.errors import InputError, NotFoundError, UnsupportedError, nearest
 from halocline.spark.session.analysis import unlogged
 from halocline.spark.session.session import check_running
 from halocline.statements import alter, create, maintain, rows
@@ -161,6 +161,9 @@ def _run_one(
             told = translate(target)
         except NotOursError:
             told = None
+        except Exception as error:
+            _raise_missing(error, names)
+            raise
         finally:
             target.close()
         if told is not None:
@@ -176,23 +179,19 @@ def _translator(reader: Reader) -> Translate | None:
         return rows.STATEMENTS[word]
     if prefix:
         return None
-    return {**create.STATEMENTS, **maintain.STATEMENTS, **alter.STATEMENTS}.get(word)
+    return _statements().get(word)
+
+
+def _statements() -> dict[str, Translate]:
+    return {**create.STATEMENTS, **maintain.STATEMENTS, **alter.STATEMENTS}
 
 
 def _passed_on(
     spark: SparkSession, text: str, names: TableNames, args: Mapping[str, Any] | Sequence[Any] | None
 ) -> DataFrame:
     head = Reader(text).word()
-    if head in _QUERIES or _makes_a_table(Reader(text)):
-        try:
-            with unlogged():
-                return frame(spark, text, names.find, args)
-        except Exception as error:  # Spark's classes differ between classic sessions and Connect
-            unknown = _UNKNOWN.search(str(error)) if names.known() else None
-            if unknown is None:
-                raise
-            raise names.missing(Reader(unknown["name"]).name()) from None
-    if head in _ON_TABLES:
+    ours = head in _QUERIES or _makes_a_table(Reader(text))
+    if not ours and head in _ON_TABLES:
         _refuse_ours(text, names, head)
         if references(spark, text, names.find):
             raise UnsupportedError(
@@ -200,7 +199,27 @@ def _passed_on(
                 sides={"statement": text[:300]},
                 next_step="To give a query a name, use Lake.register_views and Spark's own CREATE TEMPORARY VIEW.",
             )
-    return frame(spark, text, lambda parts: None, args)
+    try:
+        with unlogged():
+            return frame(spark, text, names.find if ours else lambda parts: None, args)
+    except Exception as error:  # Spark's classes differ between classic sessions and Connect
+        _raise_missing(error, names)
+        stopped = f"[PARSE_SYNTAX_ERROR] Syntax error at or near '{head}'".casefold() in str(error).casefold()
+        known = {*_QUERIES, *_ON_TABLES, *_statements(), *rows.STATEMENTS}
+        meant = nearest(head, known) if stopped and head not in known else ""
+        if not meant:
+            raise
+        raise UnsupportedError(
+            f"no statement begins with {head}",
+            sides={"statement": text[:300], "nearest": meant},
+            next_step=f"Did you mean {meant}? See docs/sql.md for what is understood.",
+        ) from None
+
+
+def _raise_missing(error: Exception, names: TableNames) -> None:
+    """Tells of a name that Spark does not know either, with the nearest that is known."""
+    if names.known() and (unknown := _UNKNOWN.search(str(error))) is not None:
+        raise names.missing(Reader(unknown["name"]).name()) from None
 
 
 def _makes_a_table(reader: Reader) -> bool:

@@ -14,7 +14,7 @@ from decimal import Decimal
 from functools import cache
 from typing import Any, ClassVar, Final, NoReturn
 
-from halocline.errors import InputError, UnsupportedError
+from halocline.errors import InputError, UnsupportedError, nearest
 
 _OPEN: Final = {"(": ")", "[": "]", "{": "}"}
 _WORD: Final = re.compile(r"\S+")
@@ -178,6 +178,7 @@ class Reader:
         self.text = text
         self.tokens = tokens_of(text)
         self.at = 0
+        self._looked_for: dict[int, list[tuple[str, ...]]] = {}
 
     # ------------------------------------------------------------------ looking
 
@@ -188,6 +189,7 @@ class Reader:
 
     def starts(self, *words: str) -> bool:
         """Whether these words come next."""
+        self._looked_for.setdefault(self.at, []).append(words)
         return all(self.word(ahead) == each for ahead, each in enumerate(words))
 
     @property
@@ -334,14 +336,25 @@ class Reader:
 
     def refuse(self, why: str) -> NoReturn:
         """Refuses the statement: nothing of it is done."""
+        meant = self._meant()
         raise UnsupportedError(
             f"the statement is not done, for {why}",
             sides={"statement": self.text[:300], "at": self.rest()[:80] or "its end"},
-            next_step="See docs/sql.md for what is understood.",
+            next_step=(f"Did you mean {meant}? " if meant else "") + "See docs/sql.md for what is understood.",
         )
 
+    def _meant(self) -> str:
+        """The word that was looked for here and is most like the one that stands here, or that a name has swallowed."""
+        for back in (0, -1):
+            for words in self._looked_for.get(self.at, ()):
+                given = [self.word(back + ahead) for ahead in range(len(words))]
+                differ = next((pair for pair in zip(given, words, strict=True) if pair[0] != pair[1]), ("", ""))
+                if differ[0] and nearest(differ[0], differ[1:]):
+                    return differ[1]
+        return ""
+
     def _token(self, ahead: int = 0) -> SqlToken | None:
-        return self.tokens[self.at + ahead] if self.at + ahead < len(self.tokens) else None
+        return self.tokens[self.at + ahead] if 0 <= self.at + ahead < len(self.tokens) else None
 
 
 def _is_word(token: SqlToken) -> bool:

@@ -479,6 +479,22 @@ def test_what_is_not_understood_as_a_whole_does_nothing(unharmed, text):
     assert unharmed.names == ["t"]
 
 
+@pytest.mark.parametrize(
+    ("text", "meant"),
+    [
+        ("OPTMIZE t", "OPTIMIZE"),
+        ("Selct 1", "SELECT"),
+        ("DELETE FROM t WHER id = 1", "WHERE"),
+        ("ALTER TABLE t RENAM COLUMN id TO key", "RENAME"),
+        ("MERGE INTO t USING t AS s ON true WHEN MATHCED THEN DELETE", "MATCHED"),
+    ],
+)
+def test_a_mistyped_word_of_a_statement_is_answered_with_the_nearest(unharmed, text, meant):
+    with pytest.raises(UnsupportedError, match=f"Did you mean {meant}"):
+        unharmed.sql(text)
+    assert unharmed.table("t").version == 0, "a part of the statement was done"
+
+
 @pytest.fixture(scope="module")
 def unharmed(spark, tmp_path_factory):
     lake = hc.Lake.discover(tmp_path_factory.mktemp("unharmed"), spark)
@@ -487,7 +503,14 @@ def unharmed(spark, tmp_path_factory):
 
 
 @pytest.mark.parametrize(
-    "text", ["OPTIMIZE sales.order", "SELECT * FROM sales.order", "INSERT INTO sales.order VALUES (1)"]
+    "text",
+    [
+        "OPTIMIZE sales.order",
+        "SELECT * FROM sales.order",
+        "INSERT INTO sales.order VALUES (1)",
+        "SHOW TBLPROPERTIES sales.order",
+        "MERGE INTO sales.orders USING sales.order AS s ON s.id = sales.orders.id WHEN MATCHED THEN DELETE",
+    ],
 )
 def test_a_name_that_the_lake_lacks_is_answered_with_the_nearest(made, text):
     with pytest.raises(NotFoundError) as told:

@@ -58,6 +58,25 @@ def test_what_is_left_over_is_named():
 
 
 @pytest.mark.parametrize(
+    ("text", "meant"),
+    [
+        ("t RETAN 3", "Did you mean RETAIN? "),
+        ("t DRY RUNN", "Did you mean RUN? "),
+        ("t `RETAN`", ""),
+        ("t elsewhere", ""),
+        ("RETAN t", "Did you mean RETAIN? "),
+    ],
+)
+def test_a_mistyped_word_is_refused_with_the_nearest_that_was_looked_for(text, meant):
+    reader = Reader(text)
+    reader.name()
+    assert [reader.accept("RETAIN"), reader.accept("DRY", "RUN")] == [False, False]
+    with pytest.raises(UnsupportedError) as told:
+        reader.end()
+    assert told.value.next_step == f"{meant}See docs/sql.md for what is understood."
+
+
+@pytest.mark.parametrize(
     ("text", "parts"),
     [
         ("orders", ("orders",)),

@@ -148,7 +148,7 @@ def test_options_are_the_same_in_any_case(table):
         (lambda table: hc.sql(None, "SELECT 1"), "SQL needs a Spark session"),
         (lambda table: hc.sql("SELECT 1", "SELECT 1"), "SQL needs a Spark session"),
         (lambda table: hc.connect(7470), "'7470' is no address of a fleet"),
-        (lambda table: table.merge(4, "t.id = s.id").when_matched_delete().execute(), "a int is no DataFrame"),
+        (lambda table: table.merge(4, "t.id = s.id").when_matched_delete().execute(), "a int is no DataFrame of Spark"),
         (lambda table: hc.column("id", "bigintt"), "there is no type 'bigintt'"),
     ],
 )

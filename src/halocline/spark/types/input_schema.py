@@ -42,13 +42,19 @@ def is_frame(what: Any) -> bool:
     return hasattr(type(what), "schema") and hasattr(type(what), "sparkSession")
 
 
+def _class_of(what: Any) -> str:
+    """The class of a value, with the package that it is from: several have a DataFrame."""
+    package = type(what).__module__.partition(".")[0]
+    return type(what).__name__ if package == "builtins" else f"{package} {type(what).__name__}"
+
+
 def checked_frame(df: DataFrame) -> DataFrame:
     """The DataFrame, if it is one."""
     if not is_frame(df):
         raise InputError(
-            f"a {type(df).__name__} is no DataFrame",
-            sides={"given": repr(df)[:80], "expected": "pyspark.sql.DataFrame"},
-            next_step="Make one of it with spark.createDataFrame.",
+            f"a {_class_of(df)} is no DataFrame of Spark",
+            sides={"given": " ".join(repr(df).split())[:80], "expected": "pyspark.sql.DataFrame"},
+            next_step="Make one of it with spark.createDataFrame, or append the rows as they are with append_arrow.",
         )
     check_running(df.sparkSession)
     if df.isStreaming:

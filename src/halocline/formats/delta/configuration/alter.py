@@ -173,8 +173,8 @@ def set_default(state: TableConfiguration, path: Sequence[str], expression: str 
 
 def rename_column(state: TableConfiguration, path: Sequence[str], name: str) -> TableConfiguration:
     """The state with a column under another name; its data stays where it is."""
+    here, _ = state.metadata.schema.find(path)  # a name that is mistyped is told before what the table lacks
     _check_mapped(state, "renamed")
-    here, _ = state.metadata.schema.find(path)
     check_unreferenced(state, here, "renamed")
     return state.evolved(
         schema=_changed(state, here, lambda field: replace(field, name=name)),
@@ -185,12 +185,10 @@ def rename_column(state: TableConfiguration, path: Sequence[str], name: str) -> 
 
 def drop_columns(state: TableConfiguration, paths: Iterable[Sequence[str]]) -> TableConfiguration:
     """The state without some columns; their data stays in the files, unread."""
+    gone = {state.metadata.schema.find(path)[0] for path in paths}
     _check_mapped(state, "dropped")
-    gone = set()
-    for path in paths:
-        here, _ = state.metadata.schema.find(path)
+    for here in gone:
         check_droppable(state, here)
-        gone.add(here)
     schema = map_fields(state.metadata.schema, lambda each, field: None if each in gone else field)
     if not schema.fields:
         raise SchemaError("the last column of a table cannot be dropped", sides={"columns": str(sorted(gone))})
@@ -212,6 +210,7 @@ def change_type(
     state: TableConfiguration, path: Sequence[str], type: DataType, *, version: int | None = None
 ) -> TableConfiguration:
     """The state with a column of a wider type, noted for readers; with its version under the preview of the feature."""
+    here, _ = state.metadata.schema.find(path)
     supported = [name for name in type_widening.FEATURES if state.protocol.supports(name)]
     if not supported or not properties.flag(state.metadata.configuration, type_widening.ENABLED):
         raise SchemaError(
@@ -219,7 +218,6 @@ def change_type(
             sides={"table": str(state.protocol), "needed": f"{type_widening.ENABLED}=true"},
             next_step=f"Set {type_widening.ENABLED}=true on the table first.",
         )
-    here, _ = state.metadata.schema.find(path)
     check_unreferenced(state, here, "changed")
     noted = type_widening.noted_version(state.protocol, version)
     schema = _changed(state, here, lambda field: type_widening.widened(field, type, here, noted))

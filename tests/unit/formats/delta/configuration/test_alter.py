@@ -276,6 +276,20 @@ def test_renaming_and_dropping_need_column_mapping_and_no_reference(change):
     assert change(alter.add_constraint(mapped(), "other", "name <> 'id'"))
 
 
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda s: alter.rename_column(s, ["nam"], "key"),
+        lambda s: alter.drop_columns(s, [["nam"]]),
+        lambda s: alter.change_type(s, ["nam"], "string"),
+    ],
+)
+def test_a_mistyped_column_is_told_before_what_the_table_lacks(change):
+    with pytest.raises(InputError) as told:
+        change(state())
+    assert told.value.sides["nearest"] == "Name"
+
+
 def test_partition_column_and_last_column_cannot_be_dropped():
     with pytest.raises(SchemaError, match="partition column day"):
         alter.drop_columns(mapped_with_partitions(), [["day"]])
