@@ -359,7 +359,7 @@ def test_what_wants_an_empty_place_leaves_a_table_alone(ground, name, how):
 @pytest.mark.parametrize("how", BREAKERS)
 @pytest.mark.parametrize("name", SHIM)
 def test_what_has_deltas_names_is_refused_as_well(ground, name, how):
-    if how == FOR_WRITERS and name in SHIM_READS:
-        pytest.skip("readers may go on")
+    if how == FOR_WRITERS and name in {*SHIM_READS, "convertToDelta"}:
+        pytest.skip("readers may go on; a table that is one already is found, and left as it is")
     codes = ("READER_TOO_OLD", "WRITER_TOO_OLD", "ALREADY_EXISTS")
     assert outcome(SHIM[name], ground, how, codes) in codes
