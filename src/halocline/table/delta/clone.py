@@ -30,7 +30,14 @@ from halocline.formats.delta.actions.locations import Locations, absolute_path, 
 from halocline.formats.delta.commit.provenance import CommitDescription
 from halocline.formats.delta.commit.transaction import system_clock
 from halocline.formats.delta.configuration import alter, clustering, properties
-from halocline.formats.delta.configuration.column_mapping import MAX_ID
+from halocline.formats.delta.configuration.column_mapping import (
+    MAX_ID,
+    MODE,
+    mapped,
+    mode_of,
+    same_name,
+    unmapped,
+)
 from halocline.formats.delta.configuration.constraints import checks
 from halocline.formats.delta.configuration.table_configuration import TableConfiguration
 from halocline.formats.delta.features import row_ids
@@ -144,10 +151,16 @@ def _in_place_of(before: Snapshot, clone: TableConfiguration) -> TableConfigurat
     """The clone's state as the next one of a table: same id, the same columns of row ids, no column id given twice."""
     own = {key: value for key, value in before.properties.items() if key in (row_ids.ID_COLUMN, row_ids.VERSION_COLUMN)}
     configuration = {**clone.metadata.configuration, **own}
+    schema = clone.metadata.schema
     highest = [properties.count(each, MAX_ID) or 0 for each in (configuration, before.metadata.configuration)]
-    if MAX_ID in configuration:
+    if MAX_ID in configuration or MAX_ID in before.properties:
         configuration[MAX_ID] = str(max(highest))
-    metadata = dataclasses.replace(clone.metadata, id=before.metadata.id, configuration=configuration)
+    if (mode_of(before.properties), mode_of(configuration)) == ("name", "none"):
+        # A table stays mapped. The files know columns by the names that they have in the source.
+        configuration[MODE] = "name"
+        schema, configuration = mapped(unmapped(schema), configuration, same_name)
+    metadata = clone.metadata.with_schema(schema)
+    metadata = dataclasses.replace(metadata, id=before.metadata.id, configuration=configuration)
     return TableConfiguration(before.protocol.merged(clone.protocol), metadata, clone.reasons)
 
 

@@ -23,6 +23,7 @@ from halocline.table.delta.clone import CloneRequest
 from halocline.table.delta.clone import clone as cloned
 from halocline.table.delta.opened import Opened
 
+MAPPED = {"delta.columnMapping.mode": "name"}
 ROWS = pa.table({"id": [1, 2, 3], "country": ["at", "nz", "at"]})
 
 
@@ -184,6 +185,20 @@ def test_clone_in_place_of_a_clone_of_the_same_source_keeps_the_files_that_it_ha
     assert (metrics["sourceNumOfFiles"], metrics["numRemovedFiles"]) == ("3", "1"), "only the marked one is exchanged"
     column = "delta.rowTracking.materializedRowIdColumnName"
     assert again.properties[column] == there.properties[column], "rows that were rewritten keep their ids there"
+
+
+@pytest.mark.parametrize("deep", [True, False])
+def test_clone_in_place_of_a_mapped_table_is_mapped_by_the_names_of_its_source(tmp_path, deep):
+    source = hc.Table.create(tmp_path / "source", ROWS, partition_by="country")
+    there = hc.Table.create(tmp_path / "there", pa.table({"x": [7], "y": [8]}), properties=MAPPED)
+    there.drop_column("y")
+    clone = (source.deep_clone if deep else source.shallow_clone)(tmp_path / "there", replace=True)
+    clone.rename_column("id", "key")
+    clone.append_arrow(pa.table({"key": [4], "country": ["nz"]}))
+    assert sorted(clone.to_arrow().read_all()["key"].to_pylist()) == [1, 2, 3, 4]
+    assert clone.to_arrow(version=0).read_all().to_pydict() == {"x": [7], "y": [8]}
+    assert clone.snapshot().properties["delta.columnMapping.maxColumnId"] == "4", "no id is given out twice"
+    assert source.to_arrow().read_all().num_rows == 3
 
 
 def test_shallow_clone_of_a_table_in_its_own_place_keeps_what_both_versions_have(tmp_path):
