@@ -16,6 +16,7 @@ import pytest
 
 from halocline.errors import InputError, SchemaError
 from halocline.spark.scan.scan import scan
+from halocline.spark.types.columns import selected
 from halocline.spark.types.file_layout import FileLayout
 from halocline.spark.write.file_stats import upper_bound
 from halocline.spark.write.writer import WrittenFile, write_files
@@ -421,3 +422,19 @@ def test_table_in_memory_is_written_by_the_driver(spark, types):
     files = write_files(spark.range(5), store, FileLayout(types.struct(id="long")))
 
     assert pq.read_table(pa.BufferReader(store.get(files[0].path)))["id"].to_pylist() == [0, 1, 2, 3, 4]
+
+
+def test_columns_that_stand_as_they_are_wanted_are_not_selected_again(spark):
+    df = spark.range(3).selectExpr("id", "id AS `a.b``c`")
+    own = ["`id` AS `id`", "`a.b``c` AS `a.b``c`"]
+    assert selected(df, own) is df
+    for items, columns in (
+        (own[::-1], ["a.b`c", "id"]),
+        (own[:1], ["id"]),
+        ([*own, "1 AS x"], ["id", "a.b`c", "x"]),
+        (["`id` AS `ID`", own[1]], ["ID", "a.b`c"]),
+        (["CAST(`id` AS int) AS `id`", own[1]], ["id", "a.b`c"]),
+    ):
+        other = selected(df, items)
+        assert other is not df
+        assert other.columns == columns

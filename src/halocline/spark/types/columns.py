@@ -81,6 +81,12 @@ def quoted(name: str) -> str:
     return "`" + name.replace("`", "``") + "`"
 
 
+def selected(df: DataFrame, items: Sequence[str]) -> DataFrame:
+    """What a DataFrame gives for items of SQL; itself if these are its own columns, which Spark would look at again."""
+    own = [f"{name} AS {name}" for name in map(quoted, df.columns)]
+    return df if list(items) == own else df.selectExpr(*items)
+
+
 def text_literal(text: str) -> str:
     """A text as Spark SQL reads it, however the session treats backslashes and quotes.
 

@@ -16,7 +16,7 @@ from halocline.formats.delta.configuration.column_mapping import physical_field,
 from halocline.schema.types import Field, Primitive, Struct
 from halocline.schema.visitor import map_fields, nullable
 from halocline.spark.types.assignment import Assignment, Casting
-from halocline.spark.types.columns import quoted, spark_schema
+from halocline.spark.types.columns import quoted, selected, spark_schema
 from halocline.spark.types.file_columns import without_void
 from halocline.spark.types.file_layout import FileLayout
 from halocline.spark.types.partition_values import NULL_FOLDER
@@ -72,12 +72,15 @@ class Physical:
                 sides={"table has": ", ".join(field.name for field in wanted), "rows have": ", ".join(df.columns)},
                 next_step="Select the table's columns by name.",
             )
-        cleaned = df.selectExpr(
-            *(self._cleaned(field, quoted(found[field.name.lower()])) for field in self.data),
-            *(
-                f"{_FOLDER_TEXT.get(field.type.name, '{0}').format(quoted(field.name))} AS {quoted(key)}"
-                for field, key in zip(self.partitions, self.keys, strict=True)
-            ),
+        cleaned = selected(
+            df,
+            [
+                *(self._cleaned(field, quoted(found[field.name.lower()])) for field in self.data),
+                *(
+                    f"{_FOLDER_TEXT.get(field.type.name, '{0}').format(quoted(field.name))} AS {quoted(key)}"
+                    for field, key in zip(self.partitions, self.keys, strict=True)
+                ),
+            ],
         )
         plain = self.mode == "none" and all(isinstance(field.type, Primitive) for field in self.data)
         if plain and not any(field.metadata for field in cleaned.schema):

@@ -27,6 +27,7 @@ from halocline.spark.types.columns import (
     cast_type,
     missing,
     quoted,
+    selected,
     sql_type,
 )
 from halocline.spark.types.partition_values import kept_sql
@@ -81,7 +82,7 @@ def plan_rows(
     expressions = _expressions(schema, rules)
     try:
         with unlogged():
-            rows = rows.selectExpr(*plan.first, *unfit_item(plan.fits))
+            rows = selected(rows, [*plan.first, *unfit_item(plan.fits)])
             if plan.generated:
                 names = [*plan.order, *([UNFIT] if plan.fits else [])]
                 rows = rows.selectExpr("*", *plan.generated).select(*(quoted(name) for name in names))
