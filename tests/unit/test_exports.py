@@ -9,6 +9,7 @@ import pytest
 
 import halocline
 from halocline import errors
+from halocline.quickstart import make_lake
 
 
 def test_exported_names_are_sorted_and_all_have_a_home():
@@ -83,3 +84,15 @@ def test_judging_a_release_loads_neither_arrow_nor_spark_nor_grpc():
     )
     shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     assert shown.strip() == "[]"
+
+
+def test_a_lake_is_surveyed_without_spark_installed(tmp_path):
+    make_lake(tmp_path / "lake")
+    code = (
+        "import sys; sys.modules['pyspark'] = None\n"
+        "from halocline.cli.main import run\n"
+        "print(run(['survey', 'lake/lake.toml']), run(['sql', 'lake', '-e', 'SELECT 1']))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.stdout.splitlines()[-1:] == ["0 1"], done.stderr
+    assert "pip install 'halocline[spark]'" in done.stderr

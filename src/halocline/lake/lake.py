@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from halocline.compat.breaks import Client
-from halocline.errors import HaloclineError, InputError, InternalError, NotFoundError
+from halocline.errors import HaloclineError, InputError, InternalError, NotFoundError, needs_extra
 from halocline.formats.base import formats_at
 from halocline.lake.discovery import DEPTH, find_tables
 from halocline.lake.facts import SurveyTarget
@@ -21,7 +21,6 @@ from halocline.lake.names import found_name, name_of, parts_of
 from halocline.lake.survey import LakeSurvey, survey_lake
 from halocline.spark.session.worker_python import check_worker_python
 from halocline.statements.references import path_of
-from halocline.statements.runner import run
 from halocline.storage.base import Store, checked_path, escaped
 from halocline.storage.location import Location
 from halocline.table import Table
@@ -318,6 +317,8 @@ class Lake:
         Example:
             >>> lake.sql("SELECT count(*) FROM sales.orders VERSION AS OF 3").show()  # doctest: +SKIP
         """
+        with needs_extra("SQL", "spark"):  # a lake is looked at without Spark
+            from halocline.statements.runner import run
         return run(self.spark, text, LakeNames(self), args)
 
     def register_views(self, spark: SparkSession | None = None, names: Sequence[str] | None = None) -> dict[str, str]:
