@@ -261,7 +261,6 @@ SCENARIOS: dict[str, tuple[str, ...]] = {
         "ALTER TABLE {t} ALTER COLUMN s.a COMMENT 'inner'",
         "ALTER TABLE {t} ALTER COLUMN id SET DEFAULT 7",
         "INSERT INTO {t} (v) VALUES ('d')",
-        "ALTER TABLE {t} ALTER COLUMN s.a SET DEFAULT 1",
         "ALTER TABLE {t} ALTER COLUMN id SET DEFAULT 'x'",
         "ALTER TABLE {t} ALTER COLUMN id DROP DEFAULT",
         "INSERT INTO {t} (v) VALUES ('n')",
