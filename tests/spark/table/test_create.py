@@ -51,6 +51,7 @@ def test_table_made_of_rows_has_them_in_its_first_version(spark, tmp_path):
         ("id BIGINT", {"delta.columnMapping.mode": "name"}, "(2,7|W: appendOnly,columnMapping,invariants)"),
         ("id BIGINT", {"delta.constraints.a": "id > 0", "delta.minWriterVersion": "3"}, "(1,3)"),
         ([column("d", "date", default="current_date()")], {}, "(1,7|W: allowColumnDefaults,appendOnly,invariants)"),
+        ([column("s", "string", default="'(select) now'")], {}, "(1,7|W: allowColumnDefaults,appendOnly,invariants)"),
         ([column("id", "bigint", identity=Identity())], {}, "(1,7|W: appendOnly,identityColumns,invariants)"),
     ],
 )
@@ -92,6 +93,8 @@ def test_columns_without_expressions_need_no_session(tmp_path):
         ([column("a", "int", generated="b"), column("b", "int", generated="a")], {}, "generated column"),
         ([column("id", "bigint", default="'x'")], {}, "default of id"),
         ([column("id", "bigint"), column("d", "bigint", default="id + 1")], {}, "default of d"),
+        ([column("id", "bigint"), column("d", "string", default="(SELECT 'q')")], {}, "subquery"),
+        ([column("id", "bigint"), column("d", "boolean", default="1 IN (VALUES 1)")], {}, "subquery"),
         ([column("id", "int", identity=Identity())], {}, "identity column"),
         ([column("id", "bigint", identity=Identity(step=0))], {}, "identity column"),
         (

@@ -5,7 +5,8 @@ of them are evaluated by every later write, so one that cannot be evaluated woul
 asked to analyse each over the table's columns, without running anything.
 
 An expression must give the same result for the same row whenever it is computed: generated values are checked against
-it later. Random values, the present time, subqueries and aggregates are refused.
+it later. Random values, the present time, subqueries and aggregates are refused. A default is computed once, when a row
+comes, so only subqueries and aggregates are refused there.
 """
 
 from __future__ import annotations
@@ -31,6 +32,8 @@ _HINT: Final = "Write it over the table's columns, with functions that depend on
 _PRESENT: Final = re.compile(
     r"\b(current_(date|time|timestamp|user|timezone)|now|localtimestamp|select)\b", re.IGNORECASE
 )
+_SUBQUERY: Final = re.compile(r"\(\s*(select|with|values|table|from)\b", re.IGNORECASE)
+_QUOTED: Final = re.compile(r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"|`[^`]*`", re.DOTALL)
 
 
 def check_expressions(spark: SparkSession | None, schema: Struct, configuration: Mapping[str, str], table: str) -> None:
@@ -62,6 +65,8 @@ def check_expressions(spark: SparkSession | None, schema: Struct, configuration:
         _check_type(field, found, name, expression, Casting.WIDENING)
     for field, expression in defaults:
         name = f"default of {field.name}"
+        if word := _SUBQUERY.search(_QUOTED.sub("''", expression)):
+            raise unusable(name, expression, f"{word[1]} begins a subquery, which no default may have", _HINT)
         found = type_of(spark.range(1).select(), expression, name, _HINT)
         _check_type(field, found, name, expression, Casting.ANSI)
 
@@ -77,7 +82,7 @@ def checked_condition(df: DataFrame, where: str, table: str) -> str:
 
 
 def _check_timeless(expression: str, name: str) -> None:
-    if word := _PRESENT.search(expression):
+    if word := _PRESENT.search(_QUOTED.sub("''", expression)):
         raise unusable(name, expression, f"{word[0]} is not the same whenever it is computed", _HINT)
 
 
