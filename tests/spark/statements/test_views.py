@@ -102,11 +102,12 @@ def test_the_command_runs_statements_by_name(spark, orders, tmp_path, capsys):
     ("text", "told"),
     [
         ("SELECT * FROM sales.order", "sales.orders"),
-        ("SELEC 1", "PARSE_SYNTAX_ERROR"),
+        ("SELECT 1 +", "PARSE_SYNTAX_ERROR"),
+        ("SELEC 1", "Did you mean SELECT?"),
         ("SELECT 1/0", "DIVIDE_BY_ZERO"),
     ],
 )
-def test_what_spark_refuses_is_told_in_a_few_lines(spark, orders, tmp_path, capsys, text, told):
+def test_what_is_refused_is_told_in_a_few_lines(spark, orders, tmp_path, capsys, text, told):
     assert main.run(["sql", str(tmp_path), "-e", text]) == 1
     shown = capsys.readouterr().err
     assert told in shown
