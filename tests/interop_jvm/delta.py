@@ -124,6 +124,15 @@ class Ours:
         return ""
 
 
+def said(side: Side, *statements: str) -> str:
+    """What is said against it; nothing if it is done."""
+    try:
+        side.run(*statements)
+    except Exception as error:
+        return str(error) or type(error).__name__
+    return ""
+
+
 def everything(table: str, but: str = "") -> str:
     """A query for all rows, each as JSON, so that both sides spell values alike."""
     columns = f"* EXCEPT ({but})" if but else "*"

@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from halocline.errors import IncompatibleError
-from tests.interop_jvm.delta import Ours, Side, Theirs, actions, everything, name
+from tests.interop_jvm.delta import Ours, Side, Theirs, actions, everything, name, said
 from tests.interop_jvm.delta_kinds import MAPPED, TRACKED, VECTORS, Kind
 from tests.interop_jvm.test_delta_exchange import columns
 
@@ -21,15 +21,6 @@ BOTH = pytest.mark.parametrize("writer", ["delta", "ours"])
 def sides(spark, delta: Theirs):
     """Those who take turns, by name."""
     return {"delta": delta, "ours": Ours(spark)}
-
-
-def said(side: Side, *statements: str) -> str:
-    """What is said against it; nothing if it is done."""
-    try:
-        side.run(*statements)
-    except Exception as error:
-        return str(error) or type(error).__name__
-    return ""
 
 
 def alike(sides: dict[str, Side], path: Path) -> list[list[str]]:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from halocline.table import Table
-from tests.interop_jvm.delta import Ours, Side, Theirs, actions, everything, name
+from tests.interop_jvm.delta import Ours, Side, Theirs, actions, everything, name, said
 from tests.interop_jvm.delta_kinds import FEED, MAPPED, TRACKED, V2, VECTORS, Kind
 
 pytestmark = pytest.mark.timeout(3600)
@@ -54,15 +54,6 @@ def check_both(sides: dict[str, Side], path: Path, wanted: list[list[str]]) -> N
         assert side.run(f"SELECT id, value FROM {t}") == sorted([*wanted, ["100", "on"], ["101", "on"]]), who
     one, other = (side.run(everything(t)) for side in sides.values())
     assert one == other
-
-
-def said(side: Side, *statements: str) -> str:
-    """What is said against it; nothing if it is done."""
-    try:
-        side.run(*statements)
-    except Exception as error:
-        return str(error) or type(error).__name__
-    return ""
 
 
 def data_files(path: Path) -> set[str]:

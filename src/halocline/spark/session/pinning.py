@@ -77,7 +77,9 @@ def reported(observation: Observation) -> dict[str, Any]:
     waiting.start()
     waiting.join(_PATIENCE)
     if not found:
-        raise InternalError("Spark does not say what it has observed of rows that it computed")
+        raise InternalError(
+            "Spark does not say what it has observed of the rows that it computed; nothing was committed"
+        )
     return found[0]
 
 

@@ -14,7 +14,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from halocline.errors import InternalError
 from halocline.spark.session.functions import F
 from halocline.spark.session.pinning import reported
 from halocline.spark.types.assignment import Fit
@@ -113,7 +112,5 @@ def checked(df: DataFrame, rules: Sequence[RowRule], table: str) -> DataFrame:
 
 
 def _refuse(report: dict[str, Any], rules: Sequence[RowRule], table: str) -> None:
-    if BROKEN not in report:
-        raise InternalError(f"Spark did not report whether the rows for {table} are good; nothing was written")
     if (found := report[BROKEN]) is not None:
         raise rules[int(found[:_DIGITS])].refusal(found[_DIGITS:], table)
