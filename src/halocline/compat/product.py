@@ -98,6 +98,11 @@ class Fact:
         """True if it depends on more than the release."""
         return self.when is not When.ALWAYS or bool(self.along) or bool(self.without)
 
+    @property
+    def depends_on_use(self) -> bool:
+        """True if it depends on what is in use, which a protocol alone does not tell."""
+        return self.when is not When.ALWAYS or any(each.startswith("using ") for each in self.along | self.without)
+
     def holds(self, used: bool, table: frozenset[str]) -> bool:
         """Whether the conditions are met, given whether the feature is in use and what is true of the table."""
         in_use = self.when is When.ALWAYS or (self.when is When.USED) == used

@@ -10,11 +10,12 @@ How the answers to single tokens become one:
 - else `wrong` if anything leads to wrong data. It outweighs `unknown`: a gate that may be there is no protection.
 - else `unknown` if anything is unknown, and `ok` if everything required is provided.
 
-Two rules keep danger from being assumed away. A coarse question covers finer operations: if `read` is ok but the
+Three rules keep danger from being assumed away. A coarse question covers finer operations: if `read` is ok but the
 release has another way to read that returns wrong rows (`read.arrow`), the answer to `read` is `wrong`; ask for
 `read.query` or `read.arrow` to tell them apart. A finer operation that refuses is harmless and does not count.
 And where only the protocol is known, a feature that its numbers only imply counts as possibly in use where its use
-leads to wrong data, though not where it leads to a refusal.
+leads to wrong data, though not where it leads to a refusal; and a refusal that depends on the use of a feature hides
+nothing, for the feature may be listed and not used.
 
 Products that make no difference between the modes of a feature answer as for the feature.
 """
@@ -262,16 +263,18 @@ def _decide(support: Support, need: Need) -> Answer:
     required = need.required
     if support.conceivable is not None and not need.plain <= support.conceivable:
         return Answer.REFUSED
-    found = Answer.OK
+    found, perhaps_refused = Answer.OK, False
     for token in required - support.provided:
-        answer = support.answer(token, need.uses(token), need.table).answer
-        if answer is Answer.REFUSED:
-            return answer
-        if answer.loudness > found.loudness:
-            found = answer
+        answered = support.answer(token, need.uses(token), need.table)
+        if answered.answer is Answer.REFUSED:
+            if need.in_use is not None or answered.fact is None or not answered.fact.depends_on_use:
+                return Answer.REFUSED
+            perhaps_refused = True
+        elif answered.answer.loudness > found.loudness:
+            found = answered.answer
     if found is not Answer.WRONG and (any(_possible_dangers(support, need)) or any(_finer_dangers(support, need))):
         return Answer.WRONG
-    return found
+    return Answer.REFUSED if perhaps_refused and found is not Answer.WRONG else found
 
 
 def _possible_dangers(support: Support, need: Need) -> Iterator[tuple[str, Answered]]:

@@ -271,6 +271,12 @@ def test_reasons_say_feature_by_feature_what_is_the_matter(release, protocol, op
     assert [reason.text for reason in can(release, protocol, operation).reasons] == reasons
 
 
+def test_a_refusal_that_depends_on_use_hides_no_danger_where_use_is_not_known():
+    assert can("trino@483", Terms(Protocol.parse(VECTORS), frozenset({"deletionVectors", "invariants"})), "write").ok
+    assert can("trino@483", Terms(Protocol.parse(VECTORS), frozenset({"deletionVectors"})), "write").wrong
+    assert can("trino@483", VECTORS, "write").wrong
+
+
 def test_reasons_carry_the_source_of_the_fact():
     (reason,) = can("deltalake@1.6.6", "(2,5)", "read.arrow").reasons
     assert (reason.feature, reason.answer, reason.source) == ("columnMapping", Answer.WRONG, "measured: make compat")
