@@ -111,7 +111,8 @@ def deletion_vectors() -> str:
         [
             "# Deletion vectors, and an old Trino that reads the tables",
             "",
-            "Trino reads deletion vectors from 427 on. 426 refuses such a table; 412 does not, and shows deleted rows.",
+            "Trino reads deletion vectors from 427 on, and from 469 on without showing deleted rows. 426 refuses such "
+            "a table; 412 does not, and shows deleted rows.",
             "",
             told(can, "With any release of Trino"),
             "Where nothing newer than 426 can be had, there is no safe plan. What is in the way, and what is left:",

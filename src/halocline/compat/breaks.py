@@ -93,7 +93,7 @@ def breaking(
     Example:
         >>> plain, vectors = Terms.using("delta", []), Terms.using("delta", ["deletionVectors"])
         >>> print(breaking(Client(Release.parse("trino@426")), plain, vectors))
-        refused: reads deletionVectors from 427
+        refused: reads deletionVectors from 427, wrongly before 469
         >>> print(breaking(Client(Release.parse("trino@469")), plain, vectors, was=Release.parse("trino@426")))
         None
     """

@@ -39,6 +39,7 @@ from halocline.compat.support import Answered, Support, support_of
 from halocline.compat.terms import Terms, base
 from halocline.errors import IncompatibleError, nearest
 from halocline.html import html_answer
+from halocline.versions import Version
 
 _NOTHING: frozenset[str] = frozenset()
 _TOO_OLD = {"reader": "READER_TOO_OLD", "writer": "WRITER_TOO_OLD"}
@@ -347,13 +348,26 @@ def _when_instead(verdict: Verdict, token: str, verb: str, name: str) -> str:
             Release(verdict.release.product, version), need.format, verdict.operation, verdict._knowledge
         )
         works.append((version, support.answer(token, need.uses(token), need.table).answer is Answer.OK))
-    later = next((version for version, good in works if good and version > verdict.release.version), None)
-    if later is not None:
-        return f"{verb} {name} from {later}"
+    later = [version for version, good in works if good and version > verdict.release.version]
+    if later:
+        return f"{verb} {name} from {later[0]}{_if_wrongly(verdict, later)}"
     if any(good for _, good in works):
         last = max(at for at, (_, good) in enumerate(works) if good)
         return f"{verb} {name} only before {works[last + 1][0]}" if last + 1 < len(works) else f"{verb} no {name} here"
     return f"no known release {verb} {name}"
+
+
+def _if_wrongly(verdict: Verdict, releases: Sequence[Version]) -> str:
+    """Warns who would take the first of these releases, if it is not stopped and works with wrong data."""
+    product = verdict.release.product
+    judged = (
+        can(Release(product, version), verdict.terms, verdict.operation, knowledge=verdict._knowledge)
+        for version in releases
+    )
+    if not next(judged).wrong:
+        return ""
+    sound = next((each.release.version for each in judged if each.ok), None)
+    return ", wrongly" + (f" before {sound}" if sound else "")
 
 
 def _verb(operation: str) -> str:

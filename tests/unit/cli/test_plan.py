@@ -67,7 +67,7 @@ def test_no_safe_plan_is_exit_code_1_and_says_who(lake, capsys):
     members.write_text(MEMBERS.replace('"426", "470"', '"426"'))
     code, facts = planned(capsys, lake / "lake", "--enable", "deletionVectors", "--members", members)
     assert (code, facts["safe"], facts["inTheWay"]) == (1, False, ["report"])
-    assert facts["blockers"][0]["verdict"] == "refused: reads deletionVectors from 427"
+    assert facts["blockers"][0]["verdict"] == "refused: reads deletionVectors from 427, wrongly before 469"
 
 
 def test_writers_that_a_log_names_are_members(lake, capsys):

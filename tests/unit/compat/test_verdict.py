@@ -2,6 +2,7 @@
 
 import itertools
 import random
+import re
 
 import pytest
 
@@ -250,7 +251,9 @@ def test_the_quick_answer_and_the_answer_token_by_token_agree():
 @pytest.mark.parametrize(
     ("release", "protocol", "operation", "reasons"),
     [
-        ("trino@426", VECTORS, "read", ["reads deletionVectors from 427"]),
+        ("trino@426", VECTORS, "read", ["reads deletionVectors from 427, wrongly before 469"]),
+        ("trino@426", VECTORS, "read.scan", ["reads (scan) deletionVectors from 427"]),
+        ("trino@427", VECTORS, "write", ["writes deletionVectors from 469, wrongly"]),
         ("delta-spark@2.4.0", "(1,6)", "write", ["accepts writer version 6 from 3.3.0"]),
         ("deltalake@1.6.6", "(3,7|R: vacuumProtocolCheck|W: vacuumProtocolCheck)", "read.query",
          ["reads (query) vacuumProtocolCheck only before 1.6.0"]),
@@ -275,6 +278,20 @@ def test_a_refusal_that_depends_on_use_hides_no_danger_where_use_is_not_known():
     assert can("trino@483", Terms(Protocol.parse(VECTORS), frozenset({"deletionVectors", "invariants"})), "write").ok
     assert can("trino@483", Terms(Protocol.parse(VECTORS), frozenset({"deletionVectors"})), "write").wrong
     assert can("trino@483", VECTORS, "write").wrong
+
+
+@pytest.mark.parametrize(
+    "product", [name for name, each in Knowledge.load().products.items() if "delta" in each.formats]
+)
+def test_a_release_that_a_reason_names_is_not_silently_wrong_without_a_word(product):
+    known = Knowledge.load().product(product)
+    for operation, name in itertools.product(OPERATIONS, features("delta")):
+        terms = Terms.using("delta", [name])
+        for version in known.boundaries("delta", operation):
+            for reason in can(Release(product, version), terms, operation).reasons:
+                since = re.search(r" from (\S+?)(, wrongly.*)?$", reason.text)
+                if since and reason.answer is Answer.REFUSED and "wrongly" not in reason.text:
+                    assert not can(f"{product}@{since[1]}", terms, operation).wrong, f"{version}: {reason.text}"
 
 
 def test_reasons_carry_the_source_of_the_fact():
@@ -358,7 +375,11 @@ def test_a_verdict_as_data_has_reasons_and_fix():
         "answer": "refused",
         "evidence": "measured",
         "reasons": [
-            {"feature": "deletionVectors", "answer": "refused", "text": "reads deletionVectors from 427"},
+            {
+                "feature": "deletionVectors",
+                "answer": "refused",
+                "text": "reads deletionVectors from 427, wrongly before 469",
+            },
         ],
         "fix": {"upgrade": "trino@469", "older": None, "drop": ["deletionVectors"]},
     }

@@ -322,4 +322,4 @@ def test_a_survey_with_a_limit_names_the_next_command(folder, capsys):
 
 def test_each_reason_tells_how_it_is_known():
     told = why(can("trino@426", Terms.using("delta", ["deletionVectors"])))
-    assert told.startswith("reads deletionVectors from 427 (measured): upgrade to trino 469")
+    assert told.startswith("reads deletionVectors from 427, wrongly before 469 (measured): upgrade to trino 469")
