@@ -75,7 +75,7 @@ class DeltaSpark:
         elif "JAVA_HOME" in os.environ:
             variables["JAVA_HOME"] = os.environ["JAVA_HOME"]
         script = Path(__file__).with_name("probe_delta_spark.py")
-        return Worker([str(python), str(script)], _TIMEOUT_S, variables)
+        return Worker([str(python), str(script)], _TIMEOUT_S, variables, serves=True)
 
     def jars(self) -> list[Path]:
         """Its jars, and those that Spark does not bring."""

@@ -155,11 +155,14 @@ class Worker:
         command: What starts it.
         timeout_s: How long a job may take.
         variables: What it finds in its environment besides what every process does.
+        serves: Whether it starts a server or a session, whose end says nothing about a table; the crash of a library
+            that is handed one does.
     """
 
     command: Sequence[str]
     timeout_s: float = 60
     variables: Mapping[str, str] = field(default_factory=dict)
+    serves: bool = False
     _process: subprocess.Popen[str] | None = None
     _answers: queue.Queue[str] = field(default_factory=queue.Queue)
 
@@ -178,7 +181,7 @@ class Worker:
             line = ""
         if not line:
             self.stop()
-            return {"outcome": "error", "note": "the process died"}
+            return {"outcome": "silent" if self.serves else "error", "note": "the process died"}
         answer: dict[str, Any] = json.loads(line)
         return answer
 

@@ -17,7 +17,7 @@ import urllib.request
 from pathlib import Path
 
 BUCKET = "lake"
-START_S = 240
+START_S = 600
 
 
 def main(home, folder, version, settings):
@@ -122,7 +122,7 @@ class Trino:
         url = place if place.startswith("http") else self._url + place
         headers = {"X-Trino-User": "test", "X-Trino-Time-Zone": "UTC"}
         request = urllib.request.Request(url, body.encode() if body else None, headers)
-        with urllib.request.urlopen(request, timeout=120) as response:
+        with urllib.request.urlopen(request, timeout=600) as response:
             return json.loads(response.read())
 
 

@@ -12,7 +12,7 @@ from tests.interop_jvm.maven import NoEngineError
 from .environments import FOLDER, Worker
 from .trino_build import build, java
 
-_TIMEOUT_S = 400
+_TIMEOUT_S = 900
 _RELEASES = ("426", "427", "430", "446", "449", "476", "483")
 PLACE = "HALOCLINE_TRINO"
 """Where the releases are put; among the other environments if it is not set."""
@@ -64,7 +64,7 @@ class Trino:
         script = Path(__file__).with_name("probe_trino.py")
         settings = self._folder / "delta.properties"
         command = [sys.executable, str(script), str(java(self.version)), str(self._folder), self.version, str(settings)]
-        return Worker(command, _TIMEOUT_S)
+        return Worker(command, _TIMEOUT_S, serves=True)
 
 
 def trino_releases() -> list[Trino]:

@@ -47,7 +47,8 @@ class Engine:
     def __init__(self, folder: Path, release: str) -> None:
         self.release = release
         script = Path(__file__).with_name("engine.py")
-        self._worker = Worker([str(folder / "bin" / "python"), str(script), str(bundle(folder, release))], _TIMEOUT_S)
+        command = [str(folder / "bin" / "python"), str(script), str(bundle(folder, release))]
+        self._worker = Worker(command, _TIMEOUT_S, serves=True)
 
     def do(self, operation: str, **job: Any) -> dict[str, Any]:
         """The answer, which may be an error."""
