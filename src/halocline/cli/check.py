@@ -14,6 +14,7 @@ from rich.text import Text
 from halocline.cli.fleet_users import FleetOption, FleetUsers
 from halocline.cli.inspect import TableArgument, age_text
 from halocline.cli.output import ANSWER_STYLES, FINE, INCOMPATIBLE, OutputFormat, OutputOption, columns, emit
+from halocline.compat.answer import in_one_line
 from halocline.compat.breaks import READING, WRITING, Client, Forecast, Outlook, forecast, newest_known, next_step
 from halocline.compat.release import Release
 from halocline.compat.reports import FeatureProposal, Writers
@@ -133,11 +134,11 @@ def _how_known(outlook: Outlook) -> str:
 def _why(outlook: Outlook) -> str:
     """The reasons of the loudest verdict that is not `ok`; only those about what comes in, if there are any."""
     loudest = _loudest(outlook)
-    told = {reason.feature for reason in loudest.reasons}
+    named = {reason.feature for reason in loudest.reasons}
     # A mode says nothing new where the feature itself is the reason.
-    reasons = [each for each in loudest.reasons if each.feature.partition(":")[0] not in told - {each.feature}]
+    reasons = [each for each in loudest.reasons if each.feature.partition(":")[0] not in named - {each.feature}]
     gained = loudest.protocol.features - outlook.now.protocol.features
-    return "; ".join(each.text for each in [each for each in reasons if each.feature in gained] or reasons)
+    return in_one_line([each for each in reasons if each.feature in gained] or reasons)
 
 
 def _verdict_lines(found: Forecast, proposal: FeatureProposal, cannot: Sequence[Verdict]) -> Iterator[str]:

@@ -9,7 +9,7 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from halocline.cli.output import FINE, INCOMPATIBLE, OutputFormat, OutputOption, columns, emit
-from halocline.compat.answer import Answer
+from halocline.compat.answer import Answer, in_one_line
 from halocline.compat.features import find_feature
 from halocline.compat.matrix import (
     Stretch,
@@ -140,7 +140,7 @@ def _releases(product: Product, stretch: Stretch) -> str:
 
 def _told(verdict: Verdict) -> tuple[Text, str, str]:
     loud = verdict.answer.upper() if verdict.wrong else str(verdict.answer)
-    reasons = "; ".join(reason.text for reason in verdict.reasons)
+    reasons = in_one_line(verdict.reasons)
     return Text(loud, _STYLES[verdict.answer]), reasons, str(verdict.evidence or "")
 
 

@@ -59,3 +59,22 @@ class Reason:
         facts = {"feature": self.feature, "answer": str(self.answer), "text": self.text}
         extra = {"kind": self.kind, "source": self.source}
         return facts | {key: value for key, value in extra.items() if value}
+
+
+def called(token: str) -> str:
+    """What a token is called in texts: numbers are those of versions."""
+    return token.replace("reader ", "reader version ").replace("writer ", "writer version ")
+
+
+def in_one_line(reasons: Iterable[Reason]) -> str:
+    """All reasons in one line; what holds for several features is said once.
+
+    Example:
+        >>> in_one_line(Reason(name, f"no known release reads {name}") for name in ("collations", "geospatial"))
+        'no known release reads collations, geospatial'
+    """
+    names: dict[tuple[str, str], list[str]] = {}
+    for each in reasons:
+        before, name, after = each.text.partition(called(each.feature)) if each.feature else (each.text, "", "")
+        names.setdefault((before, after), []).append(name)
+    return "; ".join(before + ", ".join(filter(None, some)) + after for (before, after), some in names.items())

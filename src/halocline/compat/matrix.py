@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from halocline.compat.answer import Answer
+from halocline.compat.answer import Answer, in_one_line
 from halocline.compat.features import FeatureKind, feature, features, rules
 from halocline.compat.knowledge import Knowledge
 from halocline.compat.product import Product, is_number
@@ -116,11 +116,8 @@ def protocol_stretches(product: Product, table: str | Protocol | Terms, operatio
     bounds = product.boundaries(terms.protocol.format, operation)
     verdicts = [can(Release(product.name, bound), terms, operation) for bound in bounds]
     first_of = {verdict.release.version: verdict for verdict in verdicts}
-    told = [
-        Stretch(each.release.version, None, each.answer, what="; ".join(reason.text for reason in each.reasons))
-        for each in verdicts
-    ]
-    return tuple(Judgement(product, stretch, first_of[stretch.since]) for stretch in _joined(told))
+    stretches = [Stretch(each.release.version, None, each.answer, what=in_one_line(each.reasons)) for each in verdicts]
+    return tuple(Judgement(product, stretch, first_of[stretch.since]) for stretch in _joined(stretches))
 
 
 def products_of(format: str, names: Sequence[str] = ()) -> tuple[Product, ...]:

@@ -28,7 +28,7 @@ from functools import cached_property, lru_cache
 from html import escape
 from typing import Any
 
-from halocline.compat.answer import Answer, Reason
+from halocline.compat.answer import Answer, Reason, called, in_one_line
 from halocline.compat.features import feature
 from halocline.compat.fix import Fix, nearest_fix
 from halocline.compat.knowledge import Knowledge
@@ -187,7 +187,7 @@ class Verdict:
         return self.answer is Answer.OK
 
     def __str__(self) -> str:
-        return str(self.answer) if self.ok else f"{self.answer}: {'; '.join(reason.text for reason in self.reasons)}"
+        return str(self.answer) if self.ok else f"{self.answer}: {in_one_line(self.reasons)}"
 
     @property
     def nearest_product(self) -> str:
@@ -327,7 +327,7 @@ def _reason(verdict: Verdict, token: str, found: Answered, operation: str = "") 
     fact = found.fact
     source = fact.source if fact else ""
     verb = "accepts" if is_number(token) else _verb(operation or verdict.operation)
-    name = token.replace("reader ", "reader version ").replace("writer ", "writer version ")
+    name = called(token)
     if found.answer is Answer.WRONG:
         place = f" ({operation})" if operation else ""
         return Reason(token, f"{name}: {fact.what if fact else ''}{place}", found.answer, source)
@@ -396,15 +396,15 @@ def _refusal(verdict: Verdict, subject: str) -> IncompatibleError:
     if verdict.unknown:
         message = f"it is not known whether {verdict.release} may {root} {subject}: {verdict.reasons[0]}."
     elif verdict.wrong:
-        message = f"{verdict.release} would {root} {subject} wrongly. {'; '.join(map(str, verdict.reasons))}."
+        message = f"{verdict.release} would {root} {subject} wrongly. {in_one_line(verdict.reasons)}."
     elif names:
         message = f"{subject} requires {side} feature{'s' if len(names) > 1 else ''} {', '.join(names)}."
     else:
         message = f"{subject} requires {', '.join(number.replace('er ', 'er version ') for number in numbers)}."
     condition = "RELEASE_UNKNOWN" if verdict.unknown else _TOO_OLD[side]
     sides = {"table": _table_side(verdict.protocol, root), "you are": _release_side(verdict, root)}
-    if verdict.refused and (peculiar := [reason.text for reason in verdict.reasons if ": " in reason.text]):
-        sides["because"] = "; ".join(peculiar)
+    if verdict.refused and (peculiar := [reason for reason in verdict.reasons if ": " in reason.text]):
+        sides["because"] = in_one_line(peculiar)
     fix = (
         verdict.fix.sentence(subject)
         if verdict.fix

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from halocline.compat.answer import Answer
+from halocline.compat.answer import Answer, in_one_line
 from halocline.compat.breaks import WRITING, Client, Outlook, forecast, next_step
 from halocline.compat.release import Release
 from halocline.compat.verdict import Verdict
@@ -110,7 +110,7 @@ class TableSurvey:
 
 def why(verdict: Verdict) -> str:
     """The reasons of a verdict, how they are known, and what would help, in one line; empty for `ok`."""
-    reasons = "; ".join(each.text for each in verdict.reasons)
+    reasons = in_one_line(verdict.reasons)
     reasons += f" ({verdict.evidence})" if reasons and verdict.evidence else ""
     return f"{reasons}: {verdict.fix}" if reasons and verdict.fix is not None else reasons
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Final
 
+from halocline.compat.answer import in_one_line
 from halocline.compat.product import is_number
 from halocline.compat.protocol import Protocol
 from halocline.compat.release import Release
@@ -120,8 +121,8 @@ def _refusal(verdict: Verdict, table: str) -> IncompatibleError:
         sides["its features"] = ", ".join(sorted(protocol.listed))
     if missing:
         sides["you lack"] = ", ".join(missing)
-    if because := [each.text for each in verdict.reasons if ": " in each.text]:
-        sides["because"] = "; ".join(because)
+    if because := [each for each in verdict.reasons if ": " in each.text]:
+        sides["because"] = in_one_line(because)
     step = f"Upgrade {verdict.release.product}. See who could: halocline matrix --protocol '{protocol}'"
     if writes and can(verdict.release, verdict.terms, "read").ok:
         sides["still possible"] = "reading it"
