@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from contextlib import nullcontext
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, NamedTuple
 
@@ -12,7 +13,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextC
 
 from halocline.cli.output import FINE
 from halocline.cli.plan import CHANGES, FleetOption
-from halocline.cli.spark_session import session
+from halocline.cli.spark_session import session, stoppable
 from halocline.errors import InputError, needs_extra, shortened
 
 if TYPE_CHECKING:
@@ -59,7 +60,8 @@ def walk(saved: SavedPlan, asked: WalkOptions) -> int:
     with ProgressBars(saved) as bars:
         compares = verify is not Verify.NONE and any(saved.plan.moves)
         spark = session(f"halocline plan {saved.plan.id}") if compares else None
-        pause = apply_plan(saved, watch, bars, by=operator_name(), spark=spark, options=options)
+        with stoppable(spark) if spark else nullcontext():
+            pause = apply_plan(saved, watch, bars, by=operator_name(), spark=spark, options=options)
     if pause is None:
         sys.stdout.write(f"Plan {saved.plan.id} is done: {len(saved.plan.stages)} stages.\n")
         return FINE

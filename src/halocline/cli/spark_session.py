@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
+import logging
 import os
+import signal
 import sys
+import threading
+from collections.abc import Iterator
+from types import FrameType
 from typing import TYPE_CHECKING, Any, Final
 
 from halocline.errors import needs_extra
@@ -35,3 +41,52 @@ def session(name: str) -> SparkSession:
         builder = builder.config(key, value)
     made: SparkSession = builder.getOrCreate()
     return made
+
+
+@contextlib.contextmanager
+def stoppable(spark: SparkSession) -> Iterator[None]:
+    """Ctrl-C ends what Spark is at, and the block as `KeyboardInterrupt`; the session can go on.
+
+    PySpark's own answer to Ctrl-C asks Spark to cancel over the connection on which the answer to a call is waited for,
+    which breaks it. Here another thread asks, again and again, since one job of several may be just about to begin. A
+    second Ctrl-C waits for nothing.
+    """
+    if threading.current_thread() is not threading.main_thread():  # signals reach no other
+        yield
+        return
+    over = threading.Event()
+
+    def cancel() -> None:
+        while not over.wait(0.2):
+            with contextlib.suppress(Exception):  # the session itself may be going
+                spark.interruptAll()
+
+    cancelling = threading.Thread(target=cancel, daemon=True)
+
+    def heard(_: int, frame: FrameType | None) -> None:
+        first = not cancelling.ident
+        if first:
+            cancelling.start()
+        if not (first and _waits_for_java(frame)):
+            logging.disable()  # py4j tells the stack of a call that is left
+            raise KeyboardInterrupt
+
+    before, silent = signal.signal(signal.SIGINT, heard), logging.root.manager.disable
+    try:
+        yield
+    except Exception:
+        if cancelling.ident:
+            raise KeyboardInterrupt from None
+        raise
+    finally:
+        signal.signal(signal.SIGINT, before)
+        over.set()
+        if cancelling.ident:
+            cancelling.join(10)
+        logging.disable(silent)
+
+
+def _waits_for_java(frame: FrameType | None) -> bool:
+    while frame is not None and frame.f_globals.get("__name__", "").partition(".")[0] != "py4j":
+        frame = frame.f_back
+    return frame is not None

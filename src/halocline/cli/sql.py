@@ -10,7 +10,7 @@ import typer
 from rich.table import Table
 
 from halocline.cli.output import FINE, OutputFormat, OutputOption, columns, emit, emit_error
-from halocline.cli.spark_session import session
+from halocline.cli.spark_session import session, stoppable
 from halocline.errors import HaloclineError, InputError
 
 if TYPE_CHECKING:
@@ -81,12 +81,15 @@ def statements_in(lines: Iterator[str | None]) -> Iterator[str]:
 
 def _talk(lake: Lake, limit: int, output: OutputFormat) -> int:
     """Asks for statements until the input ends; what goes wrong is told, and the talk goes on."""
-    sys.stdout.write(f"{len(lake):,} tables in {lake.place}. A statement ends with a semicolon; quit ends the talk.\n")
+    keys = "A statement ends with a semicolon; Ctrl-C stops it; quit ends the talk."
+    sys.stdout.write(f"{len(lake):,} tables in {lake.place}. {keys}\n")
     for text in statements_in(_typed()):
         try:
             _run(lake, text, limit, output)
         except HaloclineError as error:
             emit_error(output, error)
+        except KeyboardInterrupt:
+            sys.stderr.write("Stopped.\n")
     return FINE
 
 
@@ -115,7 +118,7 @@ def _run(lake: Lake, text: str, limit: int, output: OutputFormat) -> None:
     from halocline.spark.session.analysis import first_line, unlogged
 
     try:
-        with unlogged():  # what Spark says is told below, without its stack
+        with unlogged(), stoppable(lake.spark):  # what Spark says is told below, without its stack
             told = lake.sql(text)
             rows = told.limit(limit + 1).collect()
     except Exception as error:
