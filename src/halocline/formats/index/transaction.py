@@ -40,6 +40,7 @@ from halocline.formats.index.log.actions import (
 )
 from halocline.formats.index.log.checkpoints import INTERVAL
 from halocline.formats.index.log.encodings import decoded, encoded
+from halocline.formats.index.log.replay import IndexReplay
 from halocline.formats.index.protocol import LEGACY, OWN, check_use, raised, terms_of
 from halocline.formats.index.snapshot import IndexSnapshot
 from halocline.formats.index.split.masks import deleted_rows, write_masks
@@ -201,9 +202,21 @@ class IndexTransaction:
             "txnId": str(uuid.uuid4()),
         }
         proposal = _IndexProposal(listed, before, terms, IndexCommitInfo(info), self)
-        landed = land(self.store, proposal, self.read_version + 1, path=INDEX.commit_path)
+        landed = land(
+            self.store,
+            proposal,
+            self.read_version + 1,
+            path=INDEX.commit_path,
+            read=None if self.snapshot is None else self.snapshot.replay.segment.last_commit,
+            is_same=self._is_same_table,
+        )
         self._keep_up(landed.version)
         return landed.version
+
+    def _is_same_table(self) -> bool:
+        """Whether the table in the store is the one that was read, by its id."""
+        assert self.snapshot is not None, "a new table was not read"
+        return IndexReplay.open(self.store, self.read_version).metadata.id == self.snapshot.metadata.id
 
     def check_again(self, protocol: Protocol, actions: Iterable[IndexAction]) -> Terms:
         """The terms of the table after the actions, on top of a protocol that somebody else has committed.

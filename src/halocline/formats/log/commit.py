@@ -8,6 +8,8 @@ proposal tried first. The writer reads every winner in order, and after each one
 at, and that somebody makes progress: a proposal only loses because another one landed. An answer that got lost on
 the way back is found again by reading the version, since a proposal knows its own file.
 
+A log that has become another one is refused: its table was deleted and made anew in the same place.
+
 The limit: while a store cannot be reached, nobody can tell whether the last write took effect. `land` then tries
 the same version again, which cannot land twice, and raises `UnavailableError` in the end.
 """
@@ -17,16 +19,20 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Final, Generic, Protocol, Self, TypeVar
 
 from halocline.errors import AlreadyExistsError, ConflictError, NotFoundError, UnavailableError
-from halocline.storage.base import Store
+from halocline.formats.log.names import LogEntry
+from halocline.storage.base import ObjectMeta, Store
 
 _NUMBER: Final = re.compile(r"(?<!\d)\d{20}(?!\d)")
 """The version in the name of a file of a log, or of the folder that holds the state of one."""
 _UNANSWERED_TRIES: Final = 4
 _FIRST_WAIT_S: Final = 0.05
+_READ_AGAIN: Final = "Nothing was written. Read the table again and repeat the operation."
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +89,8 @@ def land(
     version: int,
     *,
     path: Callable[[int], str],
+    read: LogEntry | None = None,
+    is_same: Callable[[], bool] = lambda: True,
     wait: Callable[[float], None] = time.sleep,
 ) -> Landed[P]:
     """Commits the proposal at the first free version from `version` on.
@@ -92,6 +100,8 @@ def land(
         proposal: What to commit.
         version: The version after the one the proposal was made on.
         path: The file name of a version.
+        read: The commit before `version` as it was when the proposal was made; None if it is not known.
+        is_same: Whether the log is the one that was read, asked if that commit has become another file.
         wait: How to let time pass between tries that got no answer.
 
     Raises:
@@ -100,7 +110,9 @@ def land(
     """
     losses = 0
     while True:
-        _check_not_behind(store, path, version)
+        before = _check_not_behind(store, path, version)
+        if before is not None and read is not None and not losses:
+            _check_same(store, before, read, is_same)
         if _put(store, path(version), proposal.encode(version), proposal, version, wait):
             return Landed(version, proposal, losses)
         # The version is taken. Everything from here to the first free one is a winner.
@@ -112,15 +124,20 @@ def land(
             version += 1
 
 
-def _check_not_behind(store: Store, path: Callable[[int], str], version: int) -> None:
+def _check_not_behind(store: Store, path: Callable[[int], str], version: int) -> ObjectMeta | None:
     """Refuses a version that is free only because the log has gone on and dropped its older files, or is another one.
 
     The file before the next version is there as long as that is the newest one. Where it is missing and something later
     is there, a file would be put where nobody looks any more; where the log ends before, it would leave a gap. A
     clean-up between this look and the put is not seen.
+
+    Returns:
+        The file before the version; None if there is none.
     """
-    if version == 0 or store.exists(path(version - 1)):
-        return
+    if version == 0:
+        return None
+    with suppress(NotFoundError):
+        return store.head(path(version - 1))
     folder = path(0).rpartition("/")[0]
     numbers = (_NUMBER.search(each.path.removeprefix(folder)) for each in store.list(f"{folder}/"))
     newest = max((int(number[0]) for number in numbers if number), default=-1)
@@ -130,8 +147,27 @@ def _check_not_behind(store: Store, path: Callable[[int], str], version: int) ->
             if newest >= version
             else f"the table at {store.root} is not the one that was read: its log ends before version {version - 1}",
             sides={"you": f"version {version}", "table": f"version {newest}"},
-            next_step="Nothing was written. Read the table again and repeat the operation.",
+            next_step=_READ_AGAIN,
         )
+    return None
+
+
+def _check_same(store: Store, before: ObjectMeta, read: LogEntry, is_same: Callable[[], bool]) -> None:
+    """Refuses a log that is another one than was read: deleted meanwhile, and made anew with as many versions.
+
+    A commit never changes, so one of another length is another. One of the same length may have been copied.
+    """
+    same_state = read.etag is None or before.etag == read.etag
+    if before.size != read.size or not (same_state or is_same()):
+        raise ConflictError(
+            f"the table at {store.root} is not the one that was read: version {read.version} is another commit",
+            sides={"you read": _told(read.size, read.modified_ms), "there is": _told(before.size, before.modified_ms)},
+            next_step=_READ_AGAIN,
+        )
+
+
+def _told(size: int, modified_ms: int) -> str:
+    return f"{size:,} bytes of {datetime.fromtimestamp(modified_ms / 1000, UTC):%Y-%m-%d %H:%M:%S} UTC"
 
 
 def _winner(store: Store, path: str, version: int) -> Winner | None:

@@ -152,3 +152,18 @@ def test_an_answer_that_was_lost_is_found_again():
     faulty = FaultyStore(store).lose_answer(1, on=["put_if_absent"])
     assert commit(faulty, split("x")) == 2
     assert IndexReplay.open(store).version == 2
+
+
+@pytest.mark.parametrize(("id", "lands"), [("1", True), ("2", False)])
+def test_a_commit_does_not_land_in_a_table_that_was_made_anew_in_the_same_place(id, lands):
+    store = start().store
+    ours = transaction(store)
+    for each in list(store.list()):
+        store.delete(each.path)
+    IndexLog(store).commit(0, protocol(1, 1), metadata(id=id)).commit(1, add("a.split"), add("b.split"))
+    if lands:
+        assert ours.commit([split("x")], "WRITE") == 2
+    else:
+        with pytest.raises(ConflictError, match="is not the one that was read"):
+            ours.commit([split("x")], "WRITE")
+        assert not store.exists(INDEX.commit_path(2))

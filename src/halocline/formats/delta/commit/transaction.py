@@ -42,6 +42,7 @@ from halocline.formats.delta.commit.provenance import CommitDescription, engine_
 from halocline.formats.delta.configuration import commit_rules, identity, in_commit_timestamps, row_tracking
 from halocline.formats.delta.configuration.metadata_rules import check_metadata, terms_of
 from halocline.formats.delta.configuration.table_configuration import TableConfiguration
+from halocline.formats.delta.log.header import read_header
 from halocline.formats.delta.log.live_files import from_adds, on_disk
 from halocline.formats.delta.log.timestamps import commit_info_in
 from halocline.formats.delta.snapshot import access
@@ -214,12 +215,24 @@ class Transaction:
         if self._permit is not None and (uses_level or any(isinstance(each, ProtocolAction) for each in actions)):
             self._permit()
         proposal = _Proposal(intent, self._ground(intent, revalidate), self._txn_id)
-        landed = land(self.store, proposal, self.read_version + 1, path=DELTA.commit_path)
+        landed = land(
+            self.store,
+            proposal,
+            self.read_version + 1,
+            path=DELTA.commit_path,
+            read=None if self.snapshot is None else self.snapshot.replay.segment.last_commit,
+            is_same=self._is_same_table,
+        )
         known = None if self.snapshot is None else self.snapshot.replay.known
         done = Done(landed.version, landed.proposal.intent, self.before, landed.proposal.passed, self._release, known)
         self.outcome = Outcome(landed.version, losses=landed.losses)
         self.outcome = replace(self.outcome, problems=after_commit(self.store, done, self._clock()))
         return landed.version
+
+    def _is_same_table(self) -> bool:
+        """Whether the table in the store is the one that was read, by its id."""
+        read = _given(self.before).metadata
+        return read_header(self.store, self.read_version).metadata.id == read.id
 
     def _prepared(self, actions: tuple[Action, ...], said: CommitDescription, dropped_feature: str | None) -> Intent:
         actions = self._with_protocol(commit_rules.without_repeated_transactions(actions))

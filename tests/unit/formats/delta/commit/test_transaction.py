@@ -472,3 +472,38 @@ def test_paths_that_deltalake_wrote_are_removed_in_its_spelling(tmp_path):
     assert {each.path for each in removes} == {each.path for each in commit_at(store, 0).adds}
     transaction.commit(removes, "DELETE")
     assert deltalake.DeltaTable(str(tmp_path)).to_pyarrow_table().num_rows == 0
+
+
+# ---------------------------------------------------------------------- a table that is made anew meanwhile
+
+
+def made_anew(store: MemoryStore, versions: int) -> None:
+    """Deletes a table and makes another one in its place."""
+    for each in list(store.list()):
+        store.delete(each.path)
+    state = new_table(schema("id"), (), None)
+    Transaction.create(store, clock=clock).commit((), "CREATE TABLE", configuration=state)
+    for number in range(1, versions):
+        begin(store).commit([add(f"theirs{number}")], "WRITE")
+
+
+@pytest.mark.parametrize("versions", [2, 3, 5])
+def test_transaction_does_not_land_in_a_table_that_was_made_anew_in_the_same_place(versions):
+    store = created()
+    begin(store).commit([add("theirs1")], "WRITE")  # as long as the commit of the new table
+    ours = begin(store)
+    made_anew(store, versions)
+    with pytest.raises(ConflictError, match="is not the one that was read"):
+        ours.commit([add("ours")], "WRITE")
+    assert "ours" not in Snapshot.load(store).files()["path"].to_pylist()
+
+
+def test_transaction_lands_in_a_table_whose_files_were_copied_meanwhile():
+    store = created()
+    begin(store).commit([add("first")], "WRITE")
+    ours = begin(store)
+    for each in list(store.list()):
+        data = store.get(each.path)
+        store.delete(each.path)
+        store.put(each.path, data)
+    assert ours.commit([add("ours")], "WRITE") == 2
