@@ -28,7 +28,10 @@ OPERATIONS = {
     # Whatever deltalake is installed beside them writes for these.
     **dict.fromkeys(("polars", "daft"), ("read",)),
     "delta-spark": ("read", "read.changes", "write.append", "write.delete", "write.merge", "write.optimize"),
-    "trino": ("read", "read.filter", "read.changes", "write.append", "write.delete", "write.merge", "write.optimize"),
+    "trino": (
+        *("read", "read.filter", "read.changes"),
+        *("write.append", "write.delete", "write.delete.all", "write.merge", "write.optimize"),
+    ),
 }
 
 
@@ -105,6 +108,7 @@ def _observe_read(worker: Worker, case: Case, operation: str) -> tuple[Answer | 
 
 _EFFECTS: dict[str, Callable[[Case], Iterable[Sequence[Any]]]] = {
     "write.delete": lambda case: (row for row in case.rows if row[0] != 1),
+    "write.delete.all": lambda case: (),
     "write.merge": lambda case: ((row[0], "m", *row[2:]) if row[0] == 3 else row for row in case.rows),
     "write.optimize": lambda case: (*case.rows, tuple(case.row[name] for name in case.columns)),
 }

@@ -59,6 +59,7 @@ def start(home, folder, version, place, catalog):
         "discovery.uri": f"http://127.0.0.1:{port}",
         "query.max-memory": "256MB",
         "query.max-memory-per-node": "256MB",
+        "query.client.timeout": "2h",
         "plugin.dir": folder / "plugin",
         "catalog.config-dir": place / "catalog",
         "node.environment": "test",
@@ -177,6 +178,11 @@ def delete(trino, name, job):
     return read(trino, name, job)
 
 
+def delete_all(trino, name, job):
+    trino.ask(f"DELETE FROM delta.s.{name}")
+    return read(trino, name, job)
+
+
 def merge(trino, name, job):
     on = f"MERGE INTO delta.s.{name} t USING (VALUES BIGINT '3') AS s(id) ON t.id = s.id"
     trino.ask(f"{on} WHEN MATCHED THEN UPDATE SET value = 'm'")
@@ -216,6 +222,7 @@ OPERATIONS = {
     "read.changes": changes,
     "write.append": append,
     "write.delete": delete,
+    "write.delete.all": delete_all,
     "write.merge": merge,
     "write.optimize": optimize,
 }

@@ -32,6 +32,7 @@ _TITLES = {
     "write.append": "Appending a row",
     "write.arrow": "Appending with the Arrow writer (up to 0.25)",
     "write.delete": "Deleting a row",
+    "write.delete.all": "Deleting all rows",
     "write.merge": "Merging into a row",
     "write.optimize": "Compacting files",
     "read": "Reading all rows",

@@ -275,9 +275,10 @@ def test_reasons_say_feature_by_feature_what_is_the_matter(release, protocol, op
 
 
 def test_a_refusal_that_depends_on_use_hides_no_danger_where_use_is_not_known():
-    assert can("trino@483", Terms(Protocol.parse(VECTORS), frozenset({"deletionVectors", "invariants"})), "write").ok
-    assert can("trino@483", Terms(Protocol.parse(VECTORS), frozenset({"deletionVectors"})), "write").wrong
-    assert can("trino@483", VECTORS, "write").wrong
+    used = frozenset({"deletionVectors", "invariants"})
+    assert can("trino@483", Terms(Protocol.parse(VECTORS), used), "write.optimize").refused
+    assert can("trino@483", Terms(Protocol.parse(VECTORS), used - {"invariants"}), "write.optimize").wrong
+    assert can("trino@483", VECTORS, "write.optimize").wrong
 
 
 @pytest.mark.parametrize(
