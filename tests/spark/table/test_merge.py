@@ -11,9 +11,11 @@ from pyspark.sql import functions as F
 from tests.support.tables import FEED, VECTORS, rows_of, their_rows
 
 from halocline.errors import ConstraintError, InputError, SchemaError
+from halocline.spark.scan.frames import frame_of
 from halocline.table import Table
-from halocline.table.delta import merge, row_changes
+from halocline.table.delta import hits, merge, row_changes
 from halocline.table.delta.new_table import Identity, column
+from halocline.table.delta.row_files import RowFiles
 
 TABLES = {
     "plain": {},
@@ -38,6 +40,13 @@ def by_feed(before, table, version):
         sign = 1 if row["_change_type"] in ("insert", "update_postimage") else -1
         after[tuple(row[:4])] += sign
     return sorted(after.elements())
+
+
+def identities(spark, table):
+    """The id of each row, by its first column, and the version that last changed it."""
+    snapshot = table.snapshot()
+    columns = RowFiles(table.store, snapshot.configuration).identities()
+    return {row[0]: tuple(row[-2:]) for row in frame_of(spark, snapshot, rows=columns).collect()}
 
 
 def target_rows(rng):
@@ -111,7 +120,7 @@ JOINS = {
     "with the pairs, shuffled": {(row_changes, "_SMALL_VALUES"): 0},
     "beside the hits": LARGE,
     "after the hits": {**LARGE, (row_changes, "_SMALL_VALUES"): 0},
-    "shuffled": {**LARGE, (row_changes, "_SMALL_VALUES"): 0, (row_changes, "SMALL"): 0},
+    "shuffled": {**LARGE, (row_changes, "_SMALL_VALUES"): 0, (hits, "SMALL"): 0, (row_changes, "SMALL"): 0},
 }
 
 
@@ -143,21 +152,11 @@ def test_only_files_with_matches_are_read_and_rewritten(tmp_path, spark):
 
 
 def test_rows_keep_their_ids_and_changed_ones_their_new_version(tmp_path, spark):
-    from halocline.spark.scan.frames import frame_of
-    from halocline.table.delta.row_files import RowFiles
-
     table = Table.create(tmp_path / "t", spark.range(20), spark, properties={"delta.enableRowTracking": "true"})
-
-    def ids():
-        snapshot = table.snapshot()
-        columns = RowFiles(table.store, snapshot.configuration).identities()
-        rows = frame_of(spark, snapshot, rows=columns).collect()
-        return {row[0]: (row[1], row[2]) for row in rows}
-
-    before = ids()
+    before = identities(spark, table)
     table.update({"id": "id + 100"}, "id >= 15")
     table.merge(spark.range(3), "t.id = s.id").when_matched_delete().execute()
-    after = ids()
+    after = identities(spark, table)
     assert {i: after[i] for i in range(3, 15)} == {i: before[i] for i in range(3, 15)}
     assert {i: after[i + 100] for i in range(15, 20)} == {i: (before[i][0], 1) for i in range(15, 20)}
 
@@ -375,7 +374,7 @@ def test_values_of_the_source_reach_rows_of_the_few_files_with_matches(tmp_path,
 
 @pytest.mark.parametrize("kind", ["plain", "vectors"])
 def test_pairs_too_many_for_the_driver_are_judged_by_spark(tmp_path, spark, kind, monkeypatch):
-    monkeypatch.setattr(row_changes, "SMALL", 2)
+    monkeypatch.setattr(hits, "SMALL", 2)
     rows = [(i, i % 3, i, "old") for i in range(20)]
     table = Table.create(tmp_path / "t", frame(spark, rows).repartitionByRange(2, "id"), spark, **TABLES[kind])
     source = frame(spark, [(i, 0, -i, "new") for i in (1, 2, 3, 11, 12, 99)])
@@ -388,3 +387,69 @@ def test_pairs_too_many_for_the_driver_are_judged_by_spark(tmp_path, spark, kind
     done = table.merge(twice, "t.id = s.id").when_matched_delete().execute()
     assert done.metrics["numTargetRowsDeleted"] == 5
     assert rows_of(table, "id") == [(i,) for i in range(20) if i not in (1, 2, 3, 11, 12)]
+
+
+@pytest.mark.connect
+@pytest.mark.parametrize("kind", ["plain", "vectors"])
+def test_files_between_whose_bounds_the_source_has_no_key_are_not_searched(tmp_path, spark, kind):
+    df = spark.range(0, 8000, 1, 8).selectExpr("id", "0 AS p", "CAST(id AS INT) AS v", "'old' AS s")
+    table = Table.create(tmp_path / "t", df, spark, **TABLES[kind])
+    keys = [*range(0, 600, 2), *range(7200, 7800, 2)]
+    source = frame(spark, [(i, 0, -i, "new") for i in keys])
+    done = table.merge(source, "t.id = s.id").when_matched_update("s.v % 3 <> 0", {"v": "s.v"}).execute()
+    changed = {i for i in keys if i % 3}
+    assert done.metrics["numTargetFilesScanned"] == 2, "keys are in the first file and in the last"
+    assert done.metrics["numTargetRowsUpdated"] == len(changed)
+    assert rows_of(table, "id", "v") == [(i, -i if i in changed else i) for i in range(8000)]
+
+
+READ_ONCE = {
+    "some values": lambda merge: merge.when_matched_update(set={"v": "s.v + t.v", "s": "concat(t.s, '+', s.s)"}),
+    "all values, new rows": lambda merge: merge.when_matched_update_all().when_not_matched_insert_all(),
+    "deleted or updated": lambda merge: merge.when_matched_delete("s.v % 2 = 0").when_matched_update(set={"p": "s.p"}),
+}
+AFTER_READ_ONCE = {
+    "some values": lambda old, new: (*old[:2], old[2] + new[2], f"{old[3]}+{new[3]}"),
+    "all values, new rows": lambda old, new: new,
+    "deleted or updated": lambda old, new: None if new[2] % 2 == 0 else (old[0], new[1], *old[2:]),
+}
+MARKED = {
+    "vectors": VECTORS,
+    "vectors with feed": {**VECTORS, **FEED},
+    "tracked, mapped": {**VECTORS, "delta.enableRowTracking": "true", "delta.columnMapping.mode": "name"},
+}
+
+
+@pytest.mark.connect
+@pytest.mark.parametrize("clauses", READ_ONCE)
+@pytest.mark.parametrize("kind", MARKED)
+def test_files_that_are_sure_to_have_matches_are_read_once(tmp_path, spark, clauses, kind, monkeypatch):
+    rows = [(i, i % 3, i, f"old {i}") for i in range(40)]
+    df = frame(spark, rows).repartitionByRange(3, "id")
+    table = Table.create(tmp_path / "t", df, spark, properties=MARKED[kind])
+    table.delete("id = 7")
+    before = identities(spark, table) if "tracked" in kind else {}
+
+    def read_again(*_, **__):
+        raise AssertionError("rows are read again that were found before")
+
+    new = {i: (i, 9, 100 + i, f"new {i}") for i in (*range(0, 40, 2), 90)}
+    merge = READ_ONCE[clauses](table.merge(frame(spark, list(new.values())), "t.id = s.id"))
+    with monkeypatch.context() as patched:
+        patched.setattr(row_changes, "frame_of", read_again)
+        done = merge.execute()
+    live = {row[0]: row for row in rows if row[0] != 7}
+    after = {i: AFTER_READ_ONCE[clauses](row, new[i]) if i in new else row for i, row in live.items()}
+    if "new rows" in clauses:
+        after[90] = new[90]
+    left = sorted(row for row in after.values() if row is not None)
+    assert rows_of(table, "id", "p", "v", "s") == left
+    assert done.metrics["numTargetRowsUpdated"] + done.metrics["numTargetRowsDeleted"] == 20
+    if "feed" in kind:
+        assert sorted(by_feed(live.values(), table, done.version)) == left
+    if "tracked" in kind:
+        found = {i: row for i, row in identities(spark, table).items() if i in before}
+        expected = {i: (before[i][0], done.version if i in new else before[i][1]) for i in found}
+        assert found == expected, "rows keep their ids, and changed ones have the new version"
+    else:
+        assert sorted(their_rows(tmp_path / "t", "id", "p", "v", "s")) == left

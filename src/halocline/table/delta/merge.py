@@ -6,6 +6,10 @@ The source is computed once and kept, so that it cannot change under way. A firs
 the condition allows, finds the pairs; only files in which a clause takes a row are touched after that. Two rows of the
 source that match the same row of the table are an error with both rows in it, whichever of them a clause takes, as
 in Delta. Only if every match deletes, and nothing else is done to matches, do they agree.
+
+Where a table marks rows, and its files are sure to have matches, they are read once for everything: pairs are found
+with the whole rows, which are not looked up again. Files that are written again in full are always searched before: to
+have Spark report matches while it writes takes as long.
 """
 
 from __future__ import annotations
@@ -18,6 +22,7 @@ import pyarrow as pa
 
 from halocline.errors import InputError, SchemaError
 from halocline.formats.delta.actions.action import Add
+from halocline.formats.delta.actions.statistics import all_live_rows
 from halocline.formats.delta.configuration.generated import generation_of
 from halocline.formats.delta.configuration.identity import identity_columns
 from halocline.formats.delta.configuration.table_configuration import TableConfiguration
@@ -34,6 +39,7 @@ from halocline.spark.types.columns import blank_frame, quoted, written_fields
 from halocline.spark.write.row_plan import plan_rows
 from halocline.table.delta.clauses import (
     CLAUSE,
+    OLD,
     PLACE,
     TARGET_ALIAS,
     Clause,
@@ -41,14 +47,16 @@ from halocline.table.delta.clauses import (
     check_analysed,
     chosen,
     predicate_of,
+    with_old,
 )
-from halocline.table.delta.merge_plan import Parts, parts_of, qualifiers, source_rows
+from halocline.table.delta.hits import HIT_SOURCE, SOURCE_ID, Hits, hits_in
+from halocline.table.delta.merge_plan import Parts, SourceRows, parts_of, qualifiers, source_rows
 from halocline.table.delta.opened import Opened
-from halocline.table.delta.row_changes import HIT_SOURCE, SOURCE_ID, Changed, Hits, Rewrite, hits_in, inserted
+from halocline.table.delta.row_changes import Changed, Rewrite, inserted
 from halocline.table.delta.row_commit import RowChange, RowsChanged
 from halocline.table.delta.row_counts import figures
 from halocline.table.delta.row_edits import checked_values
-from halocline.table.delta.row_files import RowFiles
+from halocline.table.delta.row_files import RowFiles, marks_rows
 from halocline.table.delta.write import target_state
 
 if TYPE_CHECKING:
@@ -61,6 +69,8 @@ _SOURCE: Final = "__halocline_source"
 _MET: Final = "__halocline_met"
 _BROADCAST_BYTES: Final = 32 * 1024 * 1024
 _BYTES_PER_VALUE: Final = 16
+_KEPT_BYTES: Final = 64 * 1024 * 1024
+"""So much of the files' bytes, which grow when they are read, Spark is asked to keep as rows."""
 
 
 @dataclass(frozen=True)
@@ -167,13 +177,14 @@ class Merge(RowChange):
         asked = self.asked
         numbered = asked.source.select("*", F.monotonically_increasing_id().alias(SOURCE_ID))
         parts = self._parts(asked.condition)
-        parts = replace(parts, tests=(*parts.tests, *self._tests_of_clauses()))
-        source = source_rows(numbered, parts, self.snapshot.schema, self.source_schema)
+        tests = (*parts.tests, *self._tests_of_clauses())
+        columns, partitions = self.snapshot.schema, self.snapshot.partition_columns
+        source = source_rows(numbered, replace(parts, tests=tests), columns, self.source_schema, partitions)
         self.rows, self.count = self._with_source(source.rows), source.count
-        candidates = self.transaction.files(None if asked.not_matched_by_source else source.where)
-        pairs, count = self._pairs(candidates)
-        hits = self._hits(candidates, pairs, count)
+        candidates, self.at_once = self._candidates(source, all_keys=parts.all_keys)
         with RowFiles(self.table.store, self.state) as files:
+            pairs, count = self._pairs(candidates, files)
+            hits = self._hits(candidates, pairs, count)
             joined = self._beside if self._needs_source and not self._carries_source else None
             alias, split = asked.target_alias, len(asked.matched)
             changed = Rewrite(self, files, self.changing, alias, joined, split, self._lacking).changed(hits)
@@ -187,6 +198,27 @@ class Merge(RowChange):
             }
             metrics = self._metrics(changed, adds, hits, len(changed.changes) + len(changes), len(candidates))
             return self.commit(files, [*changed.actions, *adds, *changes], "MERGE", parameters, metrics)
+
+    def _candidates(self, source: SourceRows, *, all_keys: bool) -> tuple[pa.Table, bool]:
+        """The files that may have matches, and whether to read them once for everything."""
+        asked = self.asked
+        if asked.not_matched_by_source:
+            return self.transaction.files(), False
+        candidates = self.transaction.files(source.where)
+        takes_every_match = bool(asked.matched) and asked.matched[-1].condition is None
+        at_once = marks_rows(self.snapshot) and self._carries_source and takes_every_match and all_keys
+        if len(candidates) < 2 and not (len(candidates) and at_once):
+            return candidates, False
+        keys = source.keys()
+        if keys is None:
+            return candidates, False
+        files, is_sure = keys.within(candidates, self.snapshot.columns.find(keys.name))
+        return files, at_once and is_sure and keys.is_unique and self._is_light(files)
+
+    def _is_light(self, files: pa.Table) -> bool:
+        """Whether as many rows of the files as the source has can be kept."""
+        rows = all_live_rows(files)
+        return bool(rows) and self.count * sum(files["size"].to_pylist()) / rows <= _KEPT_BYTES
 
     def _with_source(self, df: DataFrame) -> DataFrame:
         """Columns of the source, together in one as well that no other is taken for."""
@@ -227,22 +259,28 @@ class Merge(RowChange):
     def _source(self) -> DataFrame:
         return F.broadcast(self.rows) if self._is_small else self.rows
 
-    def _target(self, files: pa.Table) -> DataFrame:
-        df = frame_of(self.spark, self.snapshot, files=files, rows=RowColumns(place=PLACE))
+    def _target(self, files: pa.Table, columns: RowColumns | None = None) -> DataFrame:
+        df = frame_of(self.spark, self.snapshot, files=files, rows=columns or RowColumns(place=PLACE))
         return df.alias(self.asked.target_alias)
 
-    def _pairs(self, candidates: pa.Table) -> tuple[DataFrame | None, int]:
+    def _pairs(self, candidates: pa.Table, row_files: RowFiles) -> tuple[DataFrame | None, int]:
         """The pairs that the condition holds for, each with the clause that takes it, and their number.
 
         None if there cannot be any. If no clause takes any, it is only the rows of the source that are told.
         """
         if not len(candidates) or not self.count:
             return None, 0
-        both = self._target(candidates).join(self._source(), column_of(self.asked.condition), "inner")
+        columns = replace(row_files.identities(), place=PLACE) if self.at_once else RowColumns(place=PLACE)
+        target = self._target(candidates, columns)
+        both = target.join(self._source(), column_of(self.asked.condition), "inner")
         if not self.changing:
             return computed_once(both.select(F.col(SOURCE_ID).alias(HIT_SOURCE)).distinct()), 0
         taken = chosen(self.asked.matched).alias(CLAUSE)
         carried = [self.rows[quoted(name)] for name in self.source_schema.names] if self._carries_source else []
+        if self.at_once:
+            both = with_old(both, self.snapshot.schema, target)
+            rows = [target[quoted(name)] for name in target.columns if name != PLACE]
+            carried += [F.col(OLD), self.rows[_SOURCE], *rows]
         return computed_and_counted(both.select(PLACE, F.col(SOURCE_ID).alias(HIT_SOURCE), taken, *carried))
 
     def _hits(self, candidates: pa.Table, pairs: DataFrame | None, count: int) -> Hits:
@@ -259,6 +297,8 @@ class Merge(RowChange):
         hits, most = hits_in(self.spark, candidates, found, count)
         if most > 1 and not (len(asked.matched) == 1 and asked.matched[0] == Clause(ClauseKind.DELETE)):
             raise self._ambiguous(candidates, found)
+        if self.at_once:
+            return replace(hits, has_rows=True)
         if hits.frame is not None and self._carries_source:
             return replace(hits, frame=self._with_source(hits.frame))
         return hits

@@ -2,14 +2,15 @@
 
 A condition is a conjunction of parts. A part that speaks of the table alone prunes files as it is. A part that sets a
 column of the table equal to a column of the source, a *key*, prunes by the values that the source has: all of them if
-they are few, else the lowest and the highest. Parts that are not understood prune nothing. Only text can be taken
-apart; a condition given as a Spark column prunes nothing.
+they are few, else the lowest and the highest. Whole numbers are held against the bounds of each file as well; see
+`halocline.table.delta.merge_keys`. Parts that are not understood prune nothing. Only text can be taken apart; a
+condition given as a Spark column prunes nothing.
 """
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date
 from decimal import Decimal
@@ -20,6 +21,7 @@ from halocline.spark.session.analysis import text_of
 from halocline.spark.session.functions import F
 from halocline.spark.session.pinning import computed_with_figures
 from halocline.spark.types.columns import quoted
+from halocline.table.delta.merge_keys import MOST_KEYS, SourceKeys
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -42,10 +44,12 @@ class Parts:
     Attributes:
         keys: A column of the table and one of the source that must be equal, for each key.
         tests: Conditions on the table alone, as SQL without aliases.
+        all_keys: Whether there is nothing in the condition but keys.
     """
 
     keys: tuple[tuple[str, str], ...] = ()
     tests: tuple[str, ...] = ()
+    all_keys: bool = False
 
 
 def qualifiers(expressions: Iterable[Any]) -> set[str]:
@@ -91,7 +95,7 @@ def parts_of(condition: Any, target: Struct, source: Struct, alias: str) -> Part
         >>> from halocline.schema import Field
         >>> columns = lambda *names: Struct([Field(name, Primitive("long")) for name in names])
         >>> parts_of("t.id = s.id AND t.day > 3", columns("id", "day"), columns("id"), "t")
-        Parts(keys=(('id', 'id'),), tests=('`day` > 3',))
+        Parts(keys=(('id', 'id'),), tests=('`day` > 3',), all_keys=False)
     """
     import sqlglot
     from sqlglot import errors, exp
@@ -103,13 +107,13 @@ def parts_of(condition: Any, target: Struct, source: Struct, alias: str) -> Part
     except (errors.SqlglotError, RecursionError):
         return Parts()
     sides = _Sides(target, source, alias)
-    keys, tests = [], []
-    for part in _conjuncts(tree):
+    keys, tests, parts = [], [], list(_conjuncts(tree))
+    for part in parts:
         if isinstance(part, exp.EQ) and (key := sides.key(part)):
             keys.append(key)
         elif sides.is_about_target(part):
             tests.append(sides.bare(part).sql(dialect="spark"))
-    return Parts(tuple(keys), tuple(tests))
+    return Parts(tuple(keys), tuple(tests), len(keys) == len(parts))
 
 
 @dataclass(frozen=True)
@@ -120,14 +124,25 @@ class SourceRows:
         rows: The rows.
         count: How many there are.
         where: A condition that every row of the table meets which may match, if one is known.
+        key: A key of whole numbers that is no partition column, if there is one.
     """
 
     rows: DataFrame
     count: int
     where: str | None
+    key: tuple[str, str] | None
+
+    def keys(self) -> SourceKeys | None:
+        """The values of the key, if they are not too many."""
+        if self.key is None or not 0 < self.count <= MOST_KEYS:
+            return None
+        name, column = self.key
+        return SourceKeys.of(name, self.rows.select(quoted(column)).toArrow().column(0))
 
 
-def source_rows(source: DataFrame, parts: Parts, target: Struct, columns: Struct) -> SourceRows:
+def source_rows(
+    source: DataFrame, parts: Parts, target: Struct, columns: Struct, partitions: Collection[str]
+) -> SourceRows:
     """Computes the source, and what its values rule out by the parts of a condition."""
     keys = [
         (one, other)
@@ -149,7 +164,8 @@ def source_rows(source: DataFrame, parts: Parts, target: Struct, columns: Struct
             values = [row[0] for row in rows.select(quoted(other)).distinct().limit(MOST_VALUES + 1).collect()]
             test = _list_test(quoted(one), values) or test
         tests += [test] if test else []
-    return SourceRows(rows, count, " AND ".join(f"({test})" for test in tests) if tests else None)
+    whole = next((key for key in keys if key[0] not in partitions and _is_whole(key, target, columns)), None)
+    return SourceRows(rows, count, " AND ".join(f"({test})" for test in tests) if tests else None, whole)
 
 
 class _Sides:
@@ -227,6 +243,11 @@ def _is_comparable(target: DataType, source: DataType) -> bool:
     if target.name in _WHOLE or decimal_of(target):
         return source.name in _WHOLE or decimal_of(source) is not None
     return target == source and target.name in ("string", "date")
+
+
+def _is_whole(key: tuple[str, str], target: Struct, columns: Struct) -> bool:
+    """Whether both columns of a key have whole numbers."""
+    return all(side.find([name])[1].type.name in _WHOLE for side, name in zip((target, columns), key, strict=True))
 
 
 def _range_test(name: str, lowest: Any, highest: Any) -> str | None:

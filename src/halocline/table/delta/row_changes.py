@@ -1,13 +1,12 @@
 """Changing rows where they are: from the rows that clauses take to the actions of one commit.
 
-*Hits* are the rows that a clause takes: their places, the number of the clause, and the row of the source that goes
-with it, if there is one. They are computed once and kept, so that everything that follows agrees on them, whatever the
-condition was. Only files with hits are touched. Either all their rows are written again, changed or not; or, where the
-table marks rows, the hits are marked and only changed rows are written. Rows keep their ids.
+Only files with *hits*, rows that a clause takes, are touched; see `halocline.table.delta.hits`. Either all their rows
+are written again, changed or not; or, where the table marks rows, the hits are marked and only changed rows are
+written. Rows keep their ids.
 
-A condition that says the same in every query needs no places. Rows are deleted by it without computing hits: files all
-of whose rows meet it are removed unread, and of the others the rows that stay are written again, or those that go are
-marked. Rows are updated by it where files are written again: it is held against each row once more.
+Where a condition stands for the hits, rows are deleted by it without computing them: files all of whose rows meet it
+are removed unread, and of the others the rows that stay are written again, or those that go are marked. Rows are
+updated by it where files are written again: it is held against each row once more.
 
 A table with a change feed gets the rows before and after as change files, unless nothing but whole files went, or rows
 were only marked as deleted: readers see that by themselves.
@@ -32,11 +31,11 @@ from halocline.formats.delta.log.file_actions import removes_from
 from halocline.formats.delta.log.live_files import from_adds
 from halocline.formats.delta.snapshot.snapshot import Snapshot
 from halocline.spark.scan.frames import frame_of, session_zone
-from halocline.spark.scan.row_columns import RowColumns, file_of, place_of, position_of
+from halocline.spark.scan.row_columns import RowColumns, file_of, position_of
 from halocline.spark.scan.scan import scan
-from halocline.spark.session.analysis import Expression, check_steady, column_of
+from halocline.spark.session.analysis import check_steady
 from halocline.spark.session.functions import F
-from halocline.spark.session.pinning import computed_and_counted, computed_once
+from halocline.spark.session.pinning import computed_once
 from halocline.spark.types.assignment import Lacking
 from halocline.spark.types.columns import blank_frame, quoted, written_fields
 from halocline.spark.types.file_layout import FileLayout
@@ -50,10 +49,10 @@ from halocline.table.delta.clauses import (
     Clause,
     ClauseKind,
     check_analysed,
-    is_steady,
     with_old,
 )
-from halocline.table.delta.matches import is_about_partitions, matches, unmet
+from halocline.table.delta.hits import HIT_PLACE, SMALL, Hits
+from halocline.table.delta.matches import matches, unmet
 from halocline.table.delta.row_commit import RowChange
 from halocline.table.delta.row_counts import check_rows, figures
 from halocline.table.delta.row_edits import edited, with_values
@@ -62,39 +61,8 @@ from halocline.table.delta.row_files import CHANGE_TYPE, RowFiles, marks_rows
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-SOURCE_ID: Final = "__halocline_source_id"
-SMALL: Final = 500_000
-"""So many hits are sent to every executor rather than shuffled."""
-
 _SMALL_VALUES: Final = 4_000_000
 """So many values, of hits and the source beside them, are sent to every executor."""
-
-_HIT_PLACE: Final = "__halocline_hit_place"
-HIT_SOURCE: Final = "__halocline_hit_source"
-_FILE: Final = "__halocline_file_number"
-_OTHER: Final = "__halocline_other_number"
-
-
-@dataclass(frozen=True)
-class Hits:
-    """The rows that clauses take.
-
-    Attributes:
-        files: The files that hold them.
-        frame: Place, source row and clause of each; None if the first clause takes every row that meets a condition.
-        counts: How many rows each clause takes; None if nobody counted them.
-        where: The condition, if there is no frame; None for every row.
-    """
-
-    files: pa.Table
-    frame: DataFrame | None
-    counts: Mapping[int, int | None]
-    where: str | None = None
-
-    @property
-    def rows(self) -> int:
-        """How many there are, as far as they were counted."""
-        return sum(count or 0 for count in self.counts.values())
 
 
 @dataclass(frozen=True)
@@ -163,62 +131,6 @@ def check_clause(work: RowChange, clause: Clause) -> None:
     check_analysed(columns, [clause], f"the change of {work.table.url}", hint)
     for name, value in (clause.values or {}).items():
         check_steady(columns, value, f"the value for {name}")
-
-
-def hits_where(work: RowChange, candidates: pa.Table, where: Expression | None) -> Hits:
-    """The rows that meet a condition, all without one, taken by the first clause."""
-    if where is None:
-        return Hits(candidates, None, {0: None})
-    marks = marks_rows(work.snapshot)
-    if isinstance(where, str) and is_steady(where) and not (marks and not is_about_partitions(work.snapshot, where)):
-        found = matches(work.spark, work.snapshot, candidates, where)
-        return Hits(found.files, None, {0: found.rows}, where if len(found.mixed) else None)
-    if not len(candidates):
-        return Hits(candidates, None, {})
-    df = frame_of(work.spark, work.snapshot, files=candidates, rows=RowColumns(place=PLACE))
-    numbers = (F.lit(None).cast("long").alias(SOURCE_ID), F.lit(0).alias(CLAUSE))
-    rows, count = computed_and_counted(df.where(column_of(where)).select(PLACE, *numbers))
-    return hits_in(work.spark, candidates, rows, count)[0]
-
-
-def hits_in(spark: SparkSession, files: pa.Table, pairs: DataFrame, count: int) -> tuple[Hits, int]:
-    """The hits, and how many rows of the source at most match one row of the table, whether or not it is a hit.
-
-    Pairs are a place, a source row and the clause that takes them, which may be null, perhaps with more columns; kept
-    and counted already, and possibly several per row, of which one is left.
-    """
-    most, taken = _taken(pairs, count)
-    if most > 1:
-        pairs = pairs.groupBy(PLACE).agg(F.min(SOURCE_ID).alias(SOURCE_ID), F.min(CLAUSE).alias(CLAUSE))
-        _, taken = _taken(pairs, count)
-    taken = [each for each in taken if each[1] is not None]
-    counts: dict[int, int | None] = {}
-    for _, clause, rows in taken:
-        counts[clause] = (counts.get(clause) or 0) + rows
-    numbers = sorted({file for file, _, _ in taken})
-    frame, place = pairs.where(F.col(CLAUSE).isNotNull()), PLACE
-    if len(numbers) < len(files):
-        others = {_FILE: pa.array(numbers, pa.int64()), _OTHER: pa.array(range(len(numbers)), pa.int64())}
-        small = F.broadcast(spark.createDataFrame(pa.table(others)))
-        frame = frame.withColumn(_FILE, F.expr(file_of(PLACE))).join(small, _FILE)
-        place = place_of(_OTHER, position_of(PLACE))
-    frame = frame.withColumn(_HIT_PLACE, F.expr(place)).withColumnRenamed(SOURCE_ID, HIT_SOURCE)
-    return Hits(files.take(pa.array(numbers, pa.int64())), frame.drop(PLACE, _FILE, _OTHER), counts), most
-
-
-def _taken(pairs: DataFrame, count: int) -> tuple[int, list[tuple[int, Any, int]]]:
-    """How many pairs at most are of one place; and file, clause and number of those that a clause takes in a file."""
-    file = F.expr(file_of(PLACE)).alias(_FILE)
-    groups: Any
-    if count <= SMALL:
-        # Few pairs are counted here: Spark would have to bring those of a place together.
-        found: Any = pairs.select(PLACE, file, CLAUSE).toArrow()
-        most = int(np.unique(found[PLACE].to_numpy(), return_counts=True)[1].max(initial=0))
-        groups = found.group_by([_FILE, CLAUSE]).aggregate([([], "count_all")]).select([_FILE, CLAUSE, "count_all"])
-    else:
-        most = pairs.groupBy(PLACE).count().agg(F.max("count")).collect()[0][0]
-        groups = pairs.groupBy(file, CLAUSE).count().toArrow()
-    return most, list(zip(*(column.to_pylist() for column in groups.columns), strict=True))
 
 
 def removed(files: pa.Table, *, data_change: bool = True) -> list[Remove]:
@@ -298,7 +210,7 @@ class Rewrite:
         updated, deleted = self._count(hits, ClauseKind.UPDATE) or 0, self._count(hits, ClauseKind.DELETE)
         marks = marks_rows(snapshot) and hits.frame is not None
         recorded = snapshot.properties.change_data_feed and not (marks and not updated)
-        edits = self._rows(hits, only_hits=marks, old=recorded)
+        edits = self._rows(*self._located(hits, marks), keep=[OLD] if recorded else [])
         if recorded:
             # Values are computed once: what is written and what the feed says must not differ.
             rows = Watched(checked(computed_once(edits.rows), edits.rules, snapshot.store.root))
@@ -310,7 +222,7 @@ class Rewrite:
         if not marks and deleted is not None:
             check_rows(snapshot.store, hits.files, count + deleted)
         if marks and hits.frame is not None:
-            places = hits.frame.select(F.col(_HIT_PLACE).alias(PLACE))
+            places = hits.frame.select(F.col(HIT_PLACE).alias(PLACE))
             adds = [*_marked(snapshot, hits.files, places, self.row_files), *adds]
         updated = count if hits.frame is None and hits.where is None else updated
         return Changed(removed(hits.files), adds, changes, recorded, count, updated, deleted)
@@ -324,16 +236,15 @@ class Rewrite:
         counts = [hits.counts.get(number, 0) for number, clause in enumerate(self.clauses) if clause.kind is kind]
         return None if None in counts else sum(filter(None, counts))
 
-    def _rows(self, hits: Hits, *, only_hits: bool, old: bool) -> RowPlan:
-        """The rows of the touched files after the clauses, deleted ones included."""
+    def _rows(self, df: DataFrame, joined: Callable[[DataFrame], DataFrame] | None, *, keep: Sequence[str]) -> RowPlan:
+        """The rows of the touched files after the clauses, deleted ones included, given with `CLAUSE` and `OLD`."""
         identities, before = self.row_files.identities(), self.work.snapshot.schema
         clauses = list(enumerate(self.clauses))
-        df, joined = self._located(hits, identities, only_hits)
         df = with_values(df, dict(clauses[self.split :]), before)
         df = df if joined is None else joined(df)
         df = with_values(df, dict(clauses[: self.split]), before)
-        keep = [*identities.names, *([OLD] if old else [])]
-        after = edited(df, dict(clauses), before, self.row_files.state, keep, self.work.table.url, self.lacking)
+        kept = [*identities.names, *keep]
+        after = edited(df, dict(clauses), before, self.row_files.state, kept, self.work.table.url, self.lacking)
         if identities.row_commit_version is None:
             return after
         # A changed row was last changed by the version to come, which is what a missing number means.
@@ -342,14 +253,15 @@ class Rewrite:
         fresh = f"CASE WHEN {CLAUSE} IS NULL THEN {version} END AS {version}"
         return RowPlan(after.rows.selectExpr(*others, fresh), after.rules)
 
-    def _located(
-        self, hits: Hits, identities: RowColumns, only_hits: bool
-    ) -> tuple[DataFrame, Callable[[DataFrame], DataFrame] | None]:
+    def _located(self, hits: Hits, only_hits: bool) -> tuple[DataFrame, Callable[[DataFrame], DataFrame] | None]:
         """The rows with `CLAUSE` and `OLD`, and what is still to be joined.
 
         The source is put beside few hits, so that the rows of the table are joined once. Values of clauses that must
         not speak of it are computed before it comes.
         """
+        if hits.frame is not None and hits.has_rows:
+            return hits.frame, None
+        identities = self.row_files.identities()
         columns = identities if hits.frame is None else replace(identities, place=PLACE)
         schema = self.work.snapshot.schema
         df = frame_of(self.work.spark, self.work.snapshot, files=hits.files, rows=columns).alias(self.alias)
@@ -362,7 +274,7 @@ class Rewrite:
             beside = joined(frame)
             if hits.rows * len(beside.columns) <= _SMALL_VALUES:
                 frame, joined, small = beside, None, True
-        same = F.col(PLACE) == F.col(_HIT_PLACE)
+        same = F.col(PLACE) == F.col(HIT_PLACE)
         rows = df.join(F.broadcast(frame) if small else frame, same, "inner" if only_hits else "left")
         return with_old(rows, schema, df), joined
 

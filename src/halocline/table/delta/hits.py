@@ -1,0 +1,119 @@
+"""Hits: the rows that clauses take.
+
+A hit is the place of a row, the number of the clause that takes it, and the row of the source that goes with it, if
+there is one. Hits are computed once and kept, so that everything that follows agrees on them, whatever the condition
+was.
+
+A condition that says the same in every query needs no places: then the condition itself stands for the hits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+import pyarrow as pa
+
+from halocline.spark.scan.frames import frame_of
+from halocline.spark.scan.row_columns import RowColumns, file_of, place_of, position_of
+from halocline.spark.session.analysis import Expression, column_of
+from halocline.spark.session.functions import F
+from halocline.spark.session.pinning import computed_and_counted
+from halocline.table.delta.clauses import CLAUSE, PLACE, is_steady
+from halocline.table.delta.matches import is_about_partitions, matches
+from halocline.table.delta.row_commit import RowChange
+from halocline.table.delta.row_files import marks_rows
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+SOURCE_ID: Final = "__halocline_source_id"
+HIT_SOURCE: Final = "__halocline_hit_source"
+HIT_PLACE: Final = "__halocline_hit_place"
+SMALL: Final = 500_000
+"""So many hits are sent to every executor rather than shuffled."""
+
+_FILE: Final = "__halocline_file_number"
+_OTHER: Final = "__halocline_other_number"
+
+
+@dataclass(frozen=True)
+class Hits:
+    """The rows that clauses take.
+
+    Attributes:
+        files: The files that hold them.
+        frame: Place, source row and clause of each; None if the first clause takes every row that meets a condition.
+        counts: How many rows each clause takes; None if nobody counted them.
+        where: The condition, if there is no frame; None for every row.
+        has_rows: Whether the frame has the rows themselves, and the source beside them.
+    """
+
+    files: pa.Table
+    frame: DataFrame | None
+    counts: Mapping[int, int | None]
+    where: str | None = None
+    has_rows: bool = False
+
+    @property
+    def rows(self) -> int:
+        """How many there are, as far as they were counted."""
+        return sum(count or 0 for count in self.counts.values())
+
+
+def hits_where(work: RowChange, candidates: pa.Table, where: Expression | None) -> Hits:
+    """The rows that meet a condition, all without one, taken by the first clause."""
+    if where is None:
+        return Hits(candidates, None, {0: None})
+    marks = marks_rows(work.snapshot)
+    if isinstance(where, str) and is_steady(where) and not (marks and not is_about_partitions(work.snapshot, where)):
+        found = matches(work.spark, work.snapshot, candidates, where)
+        return Hits(found.files, None, {0: found.rows}, where if len(found.mixed) else None)
+    if not len(candidates):
+        return Hits(candidates, None, {})
+    df = frame_of(work.spark, work.snapshot, files=candidates, rows=RowColumns(place=PLACE))
+    numbers = (F.lit(None).cast("long").alias(SOURCE_ID), F.lit(0).alias(CLAUSE))
+    rows, count = computed_and_counted(df.where(column_of(where)).select(PLACE, *numbers))
+    return hits_in(work.spark, candidates, rows, count)[0]
+
+
+def hits_in(spark: SparkSession, files: pa.Table, pairs: DataFrame, count: int) -> tuple[Hits, int]:
+    """The hits, and how many rows of the source at most match one row of the table, whether or not it is a hit.
+
+    Pairs are a place, a source row and the clause that takes them, which may be null, perhaps with more columns; kept
+    and counted already, and possibly several per row, of which one is left.
+    """
+    most, taken = _taken(pairs, count)
+    if most > 1:
+        pairs = pairs.groupBy(PLACE).agg(F.min(SOURCE_ID).alias(SOURCE_ID), F.min(CLAUSE).alias(CLAUSE))
+        _, taken = _taken(pairs, count)
+    taken = [each for each in taken if each[1] is not None]
+    counts: dict[int, int | None] = {}
+    for _, clause, rows in taken:
+        counts[clause] = (counts.get(clause) or 0) + rows
+    numbers = sorted({file for file, _, _ in taken})
+    frame, place = pairs.where(F.col(CLAUSE).isNotNull()), PLACE
+    if len(numbers) < len(files):
+        others = {_FILE: pa.array(numbers, pa.int64()), _OTHER: pa.array(range(len(numbers)), pa.int64())}
+        small = F.broadcast(spark.createDataFrame(pa.table(others)))
+        frame = frame.withColumn(_FILE, F.expr(file_of(PLACE))).join(small, _FILE)
+        place = place_of(_OTHER, position_of(PLACE))
+    frame = frame.withColumn(HIT_PLACE, F.expr(place)).withColumnRenamed(SOURCE_ID, HIT_SOURCE)
+    return Hits(files.take(pa.array(numbers, pa.int64())), frame.drop(PLACE, _FILE, _OTHER), counts), most
+
+
+def _taken(pairs: DataFrame, count: int) -> tuple[int, list[tuple[int, Any, int]]]:
+    """How many pairs at most are of one place; and file, clause and number of those that a clause takes in a file."""
+    file = F.expr(file_of(PLACE)).alias(_FILE)
+    groups: Any
+    if count <= SMALL:
+        # Few pairs are counted here: Spark would have to bring those of a place together.
+        found: Any = pairs.select(PLACE, file, CLAUSE).toArrow()
+        most = int(np.unique(found[PLACE].to_numpy(), return_counts=True)[1].max(initial=0))
+        groups = found.group_by([_FILE, CLAUSE]).aggregate([([], "count_all")]).select([_FILE, CLAUSE, "count_all"])
+    else:
+        most = pairs.groupBy(PLACE).count().agg(F.max("count")).collect()[0][0]
+        groups = pairs.groupBy(file, CLAUSE).count().toArrow()
+    return most, list(zip(*(column.to_pylist() for column in groups.columns), strict=True))
