@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql.types import StructType
 
 from halocline.delta.tables import checks_retention
-from halocline.errors import InputError
+from halocline.errors import InputError, nearest
+from halocline.formats.delta.configuration.properties import KNOWN
 from halocline.spark.scan.folders import folder_name
 from halocline.spark.types.file_layout import FileLayout
 from halocline.statements.declaration import create_statement, protocol_properties
@@ -175,7 +176,16 @@ def show(target: StatementTarget) -> DataFrame | None:
     shown = target.delta(table).table.snapshot()
     values = {**shown.metadata.configuration, **protocol_properties(shown)}
     wanted = sorted(values) if keys is None else keys
-    return target.listed(["key", "value"], [[key, values.get(key)] for key in wanted])
+    return target.listed(
+        ["key", "value"], [[key, values[key] if key in values else _absent(key, values, target)] for key in wanted]
+    )
+
+
+def _absent(key: str, values: Collection[str], target: StatementTarget) -> str:
+    """What is shown for a property that a table does not have, as Spark shows it, with the nearest that there is."""
+    near = nearest(key, {*values, *KNOWN}) if key not in KNOWN else ""
+    told = f"Table {'.'.join(target.parts)} does not have property: {key}"
+    return f"{told}. Did you mean {near}?" if near else told
 
 
 def _partitions(target: StatementTarget) -> DataFrame:

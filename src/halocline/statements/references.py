@@ -154,15 +154,24 @@ def _told_apart(found: Sequence[_Reference]) -> Iterator[_Reference]:
         yield replace(each, alias=".".join(each.names)) if len(called[each.alias.casefold()]) > 1 else each
 
 
-def _change_feeds(text: str, find: Find) -> Iterator[_Reference]:
-    """The calls of `table_changes('table', first [, last])` on tables of ours, by versions or times."""
+def names_of_feeds(text: str) -> Iterator[tuple[str, ...]]:
+    """The names of the tables whose `table_changes` a text asks for."""
+    for _, reader in _calls_for_changes(text):
+        yield Reader(reader.string()).name()
+
+
+def _calls_for_changes(text: str) -> Iterator[tuple[SqlToken, Reader]]:
+    """The calls of `table_changes`, with a reader that stands at their arguments."""
     reader = Reader(text)
     for at, token in enumerate(reader.tokens):
-        if token.word != "TABLE_CHANGES" or token.is_quoted or reader.tokens[at + 1 : at + 2] == []:
-            continue
         reader.at = at + 1
-        if not reader.accept("("):
-            continue
+        if token.word == "TABLE_CHANGES" and not token.is_quoted and not reader.is_done and reader.accept("("):
+            yield token, reader
+
+
+def _change_feeds(text: str, find: Find) -> Iterator[_Reference]:
+    """The calls of `table_changes('table', first [, last])` on tables of ours, by versions or times."""
+    for token, reader in _calls_for_changes(text):
         opened = find(Reader(reader.string()).name())
         if opened is None:
             continue
@@ -317,9 +326,10 @@ def moment(spark: SparkSession, reader: Reader, parsed: Any = None) -> dict[str,
         return {"version": reader.whole_number()}
     reader.expect("TIMESTAMP", "AS", "OF")
     text = reader.until() if parsed is None else _taken(reader, parsed)
-    milliseconds = spark.sql(f"SELECT unix_millis(CAST(({text}) AS TIMESTAMP)) AS at").collect()[0][0]
+    milliseconds = spark.sql(f"SELECT unix_millis(try_cast(({text}) AS TIMESTAMP)) AS at").collect()[0][0]
     if milliseconds is None:
-        raise InputError(f"{text} is not a time", sides={"given": text})
+        expected = "'2026-11-01', '2026-11-01 12:30:00', or an expression such as current_timestamp() - INTERVAL 1 DAY"
+        raise InputError(f"{text} is not a time", sides={"given": text, "expected": expected})
     return {"timestamp": milliseconds}
 
 

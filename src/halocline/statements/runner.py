@@ -11,7 +11,7 @@ from halocline.errors import InputError, NotFoundError, UnsupportedError, neares
 from halocline.spark.session.analysis import unlogged
 from halocline.spark.session.session import check_running
 from halocline.statements import alter, create, maintain, rows
-from halocline.statements.references import frame, path_of, references
+from halocline.statements.references import frame, names_of_feeds, path_of, references
 from halocline.statements.target import NotOursError, StatementTarget, Translate
 from halocline.statements.text import Reader, bound, statements_of
 
@@ -79,6 +79,8 @@ class PathNames:
 
 _QUERIES: Final = frozenset({"SELECT", "WITH", "VALUES", "FROM", "TABLE", "(", "EXPLAIN", "INSERT", "MERGE"})
 _UNKNOWN: Final = re.compile(r"\[TABLE_OR_VIEW_NOT_FOUND\] The table or view (?P<name>`[^`]+`(?:\.`[^`]+`)*) ")
+_NO_FEED: Final = "Could not resolve `table_changes`"
+_TOLD: Final = re.compile(r"\[[A-Z][A-Z0-9_.]+\] [^\n]+")
 _ON_TABLES: Final = frozenset(
     {
         "ALTER",
@@ -162,7 +164,8 @@ def _run_one(
         except NotOursError:
             told = None
         except Exception as error:
-            _raise_missing(error, names)
+            _raise_missing(error, names, text)
+            _raise_told(error, text)
             raise
         finally:
             target.close()
@@ -203,7 +206,8 @@ def _passed_on(
         with unlogged():
             return frame(spark, text, names.find if ours else lambda parts: None, args)
     except Exception as error:  # Spark's classes differ between classic sessions and Connect
-        _raise_missing(error, names)
+        _raise_missing(error, names, text)
+        _raise_told(error, text)
         stopped = f"[PARSE_SYNTAX_ERROR] Syntax error at or near '{head}'".casefold() in str(error).casefold()
         known = {*_QUERIES, *_ON_TABLES, *_statements(), *rows.STATEMENTS}
         meant = nearest(head, known) if stopped and head not in known else ""
@@ -216,10 +220,23 @@ def _passed_on(
         ) from None
 
 
-def _raise_missing(error: Exception, names: TableNames) -> None:
+def _raise_missing(error: Exception, names: TableNames, text: str) -> None:
     """Tells of a name that Spark does not know either, with the nearest that is known."""
     if names.known() and (unknown := _UNKNOWN.search(str(error))) is not None:
         raise names.missing(Reader(unknown["name"]).name()) from None
+    if _NO_FEED in str(error):
+        for parts in names_of_feeds(text):
+            if names.find(parts) is None:
+                raise names.missing(parts) from None
+
+
+def _raise_told(error: Exception, text: str) -> None:
+    """Tells in short what Java says against a statement; errors that PySpark has classes for stay as they are."""
+    if type(error).__module__.partition(".")[0] == "py4j" and (told := _TOLD.search(str(error))) is not None:
+        raise InputError(
+            "Spark does not do the statement",
+            sides={"statement": " ".join(text.split())[:300], "Spark says": told[0][:300]},
+        ) from None
 
 
 def _makes_a_table(reader: Reader) -> bool:

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from halocline.errors import InputError, InternalError
+from halocline.spark.session.analysis import filtered
 from halocline.spark.session.worker_python import check_worker_python, what_to_set
 
 if TYPE_CHECKING:
@@ -56,4 +57,4 @@ def follow(table: Opening[Any], name: str, where: str | Column | None = None) ->
             sides={"workers run": other, "this is": sys.executable},
             next_step=what_to_set(),
         ) from error
-    (df if where is None else df.where(where)).createOrReplaceTempView(name)
+    (df if where is None else filtered(df, where)).createOrReplaceTempView(name)

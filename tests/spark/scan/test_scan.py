@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 from tests.support import columns
 
+import halocline as hc
 from halocline.errors import InputError, MalformedError, UnsupportedError
 from halocline.spark.scan import manifest, sources
 from halocline.spark.scan.row_columns import RowColumns, file_of, position_of
@@ -552,3 +553,12 @@ def test_path_is_as_good_as_a_url(spark, lake, collected):
 
     for url in (str(lake.root), Path(lake.root).as_uri(), f"file:{lake.root}"):
         assert collected(lake.scan(spark, ID, table_url=url)) == [(1,)]
+
+
+@pytest.mark.parametrize(
+    ("where", "told"), [("id", "not a boolean"), ("nosuch(id) = 1", "nosuch"), (5, "no condition")]
+)
+def test_condition_that_is_none_is_refused_in_our_words(spark, tmp_path, where, told):
+    table = hc.Table.create(str(tmp_path / "t"), spark.range(3), spark)
+    with pytest.raises(InputError, match=told):
+        table.to_df(where=where)

@@ -547,6 +547,46 @@ def test_the_change_feed_is_a_function_of_a_table(made):
         made.sql("SELECT * FROM table_changes('sales.orders')")
 
 
+def test_a_property_that_a_table_does_not_have_is_told_as_spark_tells_it_with_the_nearest(made):
+    shown = dict(
+        rows(made, "SHOW TBLPROPERTIES sales.orders ('delta.enableChangeDataFed', 'delta.appendOnly', 'colour')")
+    )
+    absent = "Table sales.orders does not have property: "
+    nearest = "Did you mean delta.enableChangeDataFeed?"
+    assert shown.pop("delta.enableChangeDataFed") == f"{absent}delta.enableChangeDataFed. {nearest}"
+    assert shown == {"delta.appendOnly": f"{absent}delta.appendOnly", "colour": f"{absent}colour"}
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("SELECT * FROM table_changes('sales.ordres', 0)", r"nearest +sales\.orders"),
+        ("SELECT * FROM sales.orders TIMESTAMP AS OF 'yesterdy'", "'yesterdy' is not a time"),
+        ("SELECT * FROM sales.orders TIMESTAMP AS OF '2026-13-45'", "'2026-13-45' is not a time"),
+        ("RESTORE sales.orders TO TIMESTAMP AS OF 'x'", "'x' is not a time"),
+    ],
+)
+def test_tables_and_times_that_are_none_are_told_in_our_words(made, text, told):
+    with pytest.raises(InputError, match=told):
+        made.sql(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "UPDATE t SET name = (SELECT name FROM u)",
+        "DELETE FROM t WHERE id = (SELECT id FROM u)",
+        "MERGE INTO t USING u ON t.id = u.id WHEN MATCHED THEN UPDATE SET name = (SELECT name FROM u)",
+    ],
+)
+def test_a_value_that_a_subquery_has_several_of_is_refused_and_changes_nothing(lake, text):
+    lake.sql("CREATE TABLE u AS SELECT id, 'n' AS name FROM range(1, 3)")
+    before = lake.table("t").version
+    with pytest.raises(InputError, match="More than one row returned by a subquery"):
+        lake.sql(text)
+    assert lake.table("t").version == before
+
+
 def test_statements_run_one_after_the_other_until_one_is_refused(lake):
     with pytest.raises(UnsupportedError):
         lake.sql("DELETE FROM t WHERE id = 1; VACUUM t LITE FULL; DELETE FROM t WHERE id = 2")

@@ -29,6 +29,7 @@ from halocline.spark.scan.arrow_scan import ArrowFile, ArrowReader, arrow_frame
 from halocline.spark.scan.branches import Branch, Branches
 from halocline.spark.scan.row_columns import NUMBER, RowColumns
 from halocline.spark.scan.sources import MOST_FILES, ROW, Sources
+from halocline.spark.session.analysis import filtered
 from halocline.spark.session.file_system import spark_address
 from halocline.spark.session.functions import F
 from halocline.spark.session.pinning import pinned
@@ -75,7 +76,7 @@ def scan(
     with Sources.opened(spark, store, base or "", mode if base else ScanMode.PATHS) as sources:
         df = work.annotated(work.frame(sources, base))
         if where is not None:
-            df = df.where(where)
+            df = filtered(df, where)
         if base is not None and not sources.by_manifest:
             df = work.reminded(df)
         names = [*wanted, *(rows.names if rows is not None else ())]

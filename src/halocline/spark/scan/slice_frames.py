@@ -39,6 +39,7 @@ from halocline.spark.scan.footers import at_once, footers
 from halocline.spark.scan.frames import session_zone
 from halocline.spark.scan.packing import packed
 from halocline.spark.scan.scan import columns_asked_for, columns_spoken_of, scan
+from halocline.spark.session.analysis import filtered
 from halocline.spark.types.columns import quoted, spark_schema, text_literal
 from halocline.spark.types.file_layout import FileLayout
 from halocline.storage.base import Store
@@ -127,7 +128,7 @@ def slice_frame(
     if others:
         frames.append(part_frame(spark, PartReader(snapshot.store, reader.read, schema), others))
     df = reduce(lambda one, other: one.unionByName(other), frames)
-    df = df if where is None else df.where(where)
+    df = df if where is None else filtered(df, where)
     return df if needed == wanted else df.select(*map(quoted, wanted))
 
 

@@ -33,6 +33,7 @@ from halocline.spark.scan.frames import session_zone
 from halocline.spark.scan.row_columns import RowColumns
 from halocline.spark.scan.scan import columns_asked_for, columns_spoken_of, scan
 from halocline.spark.scan.slice_frames import PartReader, part_frame
+from halocline.spark.session.analysis import filtered
 from halocline.spark.types.columns import quoted
 from halocline.spark.types.file_layout import FileLayout
 from halocline.storage.base import Store
@@ -84,7 +85,7 @@ def split_frame(
         reader = SplitReader(tuple(shown.fields))
         frames.append(part_frame(spark, PartReader(snapshot.store, reader.read, shown), bundles))
     df = frames[0] if len(frames) == 1 else frames[0].unionByName(frames[1])
-    df = df if where is None else df.where(where)
+    df = df if where is None else filtered(df, where)
     return df if df.columns == wanted else df.select(*map(quoted, wanted))
 
 

@@ -68,6 +68,21 @@ def check_condition(df: DataFrame, condition: Expression, name: str, hint: str) 
             raise unusable(name, condition, first_line(error), hint)
 
 
+def filtered(df: DataFrame, condition: Expression) -> DataFrame:
+    """The rows of a condition. Under Spark Connect, what is wrong with it is told when they are asked for."""
+    if not isinstance(condition, str) and type(condition).__name__ != "Column":
+        raise InputError(
+            f"{condition!r} is no condition",
+            condition="PREDICATE_INVALID",
+            sides={"given": type(condition).__name__, "expected": "SQL text, or a Spark column"},
+        )
+    error, found = _analysed(lambda: df.where(condition))
+    if error is not None:
+        raise unusable("the condition", text_of(condition), first_line(error), "Correct the condition.")
+    rows: DataFrame = found
+    return rows
+
+
 def check_steady(df: DataFrame, expression: Any, name: str) -> PySparkException | None:
     """Makes sure that chance does not decide an expression; what else Spark has against it in a join is returned."""
     # Spark takes no condition of chance for a join, and says so without running it.

@@ -33,6 +33,7 @@ from halocline.spark.scan.split_search import (
     found_rows,
     found_statistics,
 )
+from halocline.spark.session.analysis import filtered
 from halocline.spark.session.functions import F
 from halocline.spark.types.columns import quoted
 from halocline.spark.types.constant_rows import known_rows
@@ -107,7 +108,7 @@ def search(
         df = found_rows(table.spark, table.store, asked, splits)
     else:
         df = known_rows(table.spark, few, asked.schema.fields)
-    df = df if where is None else df.where(where)
+    df = df if where is None else filtered(df, where)
     if score:
         df = df.orderBy(F.desc(SCORE), SPLIT, NUMBER)
     df = df if limit is None else df.limit(limit)
