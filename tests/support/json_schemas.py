@@ -23,6 +23,89 @@ from halocline.cli.commands import COMMANDS
 SCHEMAS = Path(__file__).parents[2] / "docs" / "schemas"
 MAPS = frozenset({"properties", "sides", "ways", "features", "clients", "files", "labels", "releases", "requires"})
 FREE = frozenset({"entries", "operationParameters", "operationMetrics", "metrics", "detail"})
+_TEXT = {"type": "string"}
+_NUMBER = {"type": "integer"}
+_TEXT_OR_NULL = {"type": ["null", "string"]}
+_NUMBER_OR_NULL = {"type": ["integer", "null"]}
+
+
+def _object(**properties: Any) -> dict[str, Any]:
+    return {"type": "object", "properties": properties, "required": list(properties)}
+
+
+_TABLE_LEVEL = _object(table=_TEXT, ladder=_TEXT, level=_NUMBER, sinceMs=_NUMBER)
+_REQUIREMENT = _object(ladder=_TEXT, level=_NUMBER)
+_HOLD = _object(ladder=_TEXT, name=_TEXT, level=_NUMBER, untilMs=_NUMBER, reason=_TEXT, actor=_TEXT)
+UNPRINTED: dict[str, Any] = {
+    "fleet-describe.ladders[].downgrade": {
+        "anyOf": [
+            {"type": "null"},
+            _object(
+                target=_NUMBER,
+                phase=_TEXT,
+                free={"type": "boolean"},
+                pastReturn={"type": "boolean"},
+                startedMs=_NUMBER,
+                actor=_TEXT,
+                reason=_TEXT,
+                waiting={"type": "array", "items": _TEXT},
+            ),
+        ]
+    },
+    "fleet-describe.ladders[].rungs[].features[]": _TEXT,
+    "fleet-describe.ladders[].rungs[].requires[]": _REQUIREMENT,
+    "fleet-describe.tables[]": _TABLE_LEVEL,
+    "fleet-explore[].violations[]": _TEXT,
+    "fleet-explore[].trace[]": _TEXT,
+    "fleet-members.members[].features[]": _TEXT,
+    "fleet-raise-level.tables[]": _TABLE_LEVEL,
+    "fleet-raise-level.waiting[]": _TEXT,
+    "fleet-show-ladders[].rungs[].requires[]": _REQUIREMENT,
+    "fleet-show-ladders[].rungs[].features[]": _TEXT,
+    "fleet-status.ladders[].holds[]": _HOLD,
+    "fleet-status.ladders[].downgrade.waiting[]": _TEXT,
+    "fleet-status.ladders[].rungs[].requires[]": _REQUIREMENT,
+    "fleet-status.ladders[].rungs[].features[]": _TEXT,
+    "fleet-status.tables[]": _TABLE_LEVEL,
+    "fleet-validate.checked[]": _TEXT,
+    "fleet-validate.tables[]": _TABLE_LEVEL,
+    "history-min-client.notes[]": _TEXT,
+    "inspect.usedBy[].lastSeen": _NUMBER_OR_NULL,
+    "inspect.usedBy[].leaseLeft": _NUMBER_OR_NULL,
+    "lint.unset[]": _TEXT,
+    "matrix.releases[].*.fix.older": _TEXT_OR_NULL,
+    "matrix.verdicts[].fix.older": _TEXT_OR_NULL,
+    "matrix.verdicts[].fix.upgrade": _TEXT_OR_NULL,
+    "matrix.features[].*.*.until": _TEXT_OR_NULL,
+    "move.stages[].subjects[]": _TEXT,
+    "move.wouldBreak[]": _TEXT,
+    "plan.stages[].rising[]": _object(
+        table=_TEXT,
+        after=_object(protocol=_TEXT, inUse={"anyOf": [{"type": "null"}, {"type": "array", "items": _TEXT}]}),
+    ),
+    "plan.mended[]": _object(member=_TEXT, table=_TEXT, verdict=_TEXT),
+    "plan.leftOut.*": _TEXT,
+    "status.by": _TEXT_OR_NULL,
+    "survey.target": {
+        "anyOf": [
+            {"type": "null"},
+            {
+                "type": "object",
+                "additionalProperties": {"anyOf": [_NUMBER_OR_NULL, {"type": "array", "items": _TEXT}]},
+            },
+        ]
+    },
+    "survey.tables[].uncounted": _TEXT_OR_NULL,
+    "survey.tables[].findings[]": _object(code=_TEXT, text=_TEXT, hurts=_TEXT, safe={"type": "boolean"}),
+    "survey.unsearched.*": _TEXT,
+    "survey.after": _TEXT_OR_NULL,
+    "who.fleet": _TEXT_OR_NULL,
+    "who.levels.*": _NUMBER,
+    "who.users[].lastSeen": _NUMBER_OR_NULL,
+    "who.users[].leaseLeft": _NUMBER_OR_NULL,
+}
+"""What commands may print and the tests of them do not: where it stands, and its schema."""
+
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9]*")
 _TYPES = {str: "string", bool: "boolean", int: "integer", float: "number", type(None): "null"}
 
@@ -101,6 +184,38 @@ def _schema(kind: str, values: list[Any], name: str) -> dict[str, Any]:
     }
 
 
+def with_unprinted(schema: dict[str, Any], path: str) -> dict[str, Any]:
+    """A schema that also takes what the tests do not print."""
+    if path in UNPRINTED:
+        return dict(UNPRINTED[path])
+    found = dict(schema)
+    if "properties" in found:
+        found["properties"] = {key: with_unprinted(each, f"{path}.{key}") for key, each in found["properties"].items()}
+    if isinstance(found.get("additionalProperties"), dict):
+        found["additionalProperties"] = with_unprinted(found["additionalProperties"], f"{path}.*")
+    if "items" in found:
+        found["items"] = with_unprinted(found["items"], f"{path}[]")
+    if "anyOf" in found:
+        found["anyOf"] = [with_unprinted(each, path) for each in found["anyOf"]]
+    return found
+
+
+def silent(schema: Any, path: str, name: str = "") -> Iterator[str]:
+    """Where a schema says nothing, or that there is never anything: what it takes there is not known."""
+    if name in FREE or isinstance(schema, bool):
+        return
+    if not schema or schema.get("type") == "null":
+        yield path
+    for key, each in schema.get("properties", {}).items():
+        yield from silent(each, f"{path}.{key}", key)
+    if name != "metadata":  # of columns, which writers fill as they like
+        yield from silent(schema.get("additionalProperties", True), f"{path}.*")
+    yield from silent(schema.get("items", True), f"{path}[]", name)
+    for each in schema.get("anyOf", ()):
+        if each.get("type") != "null":
+            yield from silent(each, path, name)
+
+
 def read(command: str) -> dict[str, Any] | None:
     """The schema of a command's result; None if there is none."""
     path = SCHEMAS / f"{command}.json"
@@ -144,4 +259,6 @@ def write(samples: dict[str, list[Any]]) -> None:
     for command, printed in samples.items():
         title = f"{known[command]} --output json"
         head = {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": title}
-        (SCHEMAS / f"{command}.json").write_text(json.dumps({**head, **schema_of(printed)}, indent=2) + "\n")
+        (SCHEMAS / f"{command}.json").write_text(
+            json.dumps({**head, **with_unprinted(schema_of(printed), command)}, indent=2) + "\n"
+        )

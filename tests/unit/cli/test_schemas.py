@@ -8,7 +8,7 @@ import jsonschema
 import pytest
 from tests.support.fleets import in_memory
 from tests.support.hudi_tables import HudiTableMaker
-from tests.support.json_schemas import SCHEMAS, closed, commands, schema_of
+from tests.support.json_schemas import SCHEMAS, closed, commands, schema_of, silent, with_unprinted
 
 from halocline.cli import main
 from halocline.fleet.server.hosting import embedded
@@ -48,6 +48,13 @@ def test_rows_of_a_statement_are_a_list_of_objects():
 def test_schema_is_one_and_belongs_to_a_command(path):
     jsonschema.Draft202012Validator.check_schema(json.loads(path.read_text()))
     assert path.stem in commands()
+
+
+@pytest.mark.parametrize("path", sorted(SCHEMAS.glob("*.json")), ids=lambda path: path.stem)
+def test_schema_knows_what_stands_where_the_tests_print_nothing(path):
+    schema = json.loads(path.read_text())
+    assert schema == with_unprinted(schema, path.stem)
+    assert list(silent(schema, path.stem)) == []
 
 
 def test_schema_of_samples_takes_them_and_no_other_types():
