@@ -84,5 +84,7 @@ def restore_version(table: Opened, version: int | None = None, *, timestamp: Mom
     transaction.read_whole_table()
     details = {"version": version, "timestamp": None if timestamp is None else str(timestamp)}
     said = CommitDescription("RESTORE", details, planned.metrics)
-    committed = transaction.commit(planned.actions, said, configuration=planned.configuration)
+    committed = transaction.commit(
+        planned.actions, said, configuration=planned.configuration, row_id_mark=planned.row_id_mark
+    )
     return Restored(committed, *(planned.metrics[name] for name in _FIGURES))

@@ -180,6 +180,7 @@ class Transaction:
         uses_level: bool = False,
         dropped_feature: str | None = None,
         revalidate: Callable[[int], None] | None = None,
+        row_id_mark: int = row_tracking.NO_MARK,
     ) -> int:
         """Commits the actions as the next version, and returns it.
 
@@ -192,6 +193,7 @@ class Transaction:
             uses_level: Whether the actions do what only a level of a fleet allows, as a change of the protocol does.
             dropped_feature: The one feature that this commit takes out of the protocol.
             revalidate: With a dropped feature: raises if it cannot be dropped after a version that came first.
+            row_id_mark: The highest row id of files that come back from before the table stopped tracking rows.
 
         Raises:
             InputError: The actions cannot be one commit of this table.
@@ -211,7 +213,7 @@ class Transaction:
         if configuration is not None:
             actions = [*configuration.actions_since(self.before), *actions]
         actions = tuple(actions)
-        intent = self._prepared(actions, said, dropped_feature)
+        intent = self._prepared(actions, said, dropped_feature, row_id_mark)
         if self._permit is not None and (uses_level or any(isinstance(each, ProtocolAction) for each in actions)):
             self._permit()
         proposal = _Proposal(intent, self._ground(intent, revalidate), self._txn_id)
@@ -234,12 +236,17 @@ class Transaction:
         read = _given(self.before).metadata
         return read_header(self.store, self.read_version).metadata.id == read.id
 
-    def _prepared(self, actions: tuple[Action, ...], said: CommitDescription, dropped_feature: str | None) -> Intent:
+    def _prepared(
+        self, actions: tuple[Action, ...], said: CommitDescription, dropped_feature: str | None, row_id_mark: int
+    ) -> Intent:
         actions = self._with_protocol(commit_rules.without_repeated_transactions(actions))
         commit_rules.check_no_duplicates(actions, Locations(self.store.root))
         after = self._checked(actions, said.operation, dropped_feature)
-        version, now_ms, mark = self.read_version + 1, self._clock(), self._row_id_mark()
-        actions = row_tracking.assigned(actions, after.protocol, after.properties, mark, version)
+        version, now_ms, known = self.read_version + 1, self._clock(), self._row_id_mark()
+        mark = max(known, row_id_mark)
+        actions = row_tracking.assigned(
+            actions, after.protocol, after.properties, mark, version, is_forgotten=mark > known
+        )
         timestamp = self._in_commit_timestamp(after, now_ms)
         if timestamp is not None and any(isinstance(each, Metadata) for each in actions):
             stored = None if self.before is None else self.before.properties

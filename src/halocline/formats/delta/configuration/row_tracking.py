@@ -59,9 +59,15 @@ def high_water_mark(domain: DomainMetadata | None) -> int:
 
 
 def assigned(
-    actions: Iterable[Action], protocol: Protocol, configuration: Mapping[str, str], mark: int, version: int
+    actions: Iterable[Action],
+    protocol: Protocol,
+    configuration: Mapping[str, str],
+    mark: int,
+    version: int,
+    *,
+    is_forgotten: bool = False,
 ) -> tuple[Action, ...]:
-    """The actions with fresh ids where they are missing, and the new mark if it moved."""
+    """The actions with fresh ids where they are missing, and the new mark if it moved or the table has forgotten it."""
     before = tuple(actions)
     if not protocol.supports(FEATURE):
         return before
@@ -69,7 +75,8 @@ def assigned(
         raise DeniedError(f"the high-water mark in domain {DOMAIN} is moved by commits only, never set by hand")
     if not is_active(protocol, configuration):
         return tuple(bare(each) if isinstance(each, Add) else each for each in before)
-    return _numbered(before, lambda add: add.base_row_id is None, mark, version, version)
+    numbered = _numbered(before, lambda add: add.base_row_id is None, mark, version, version)
+    return _with_mark(numbered, mark) if is_forgotten else numbered
 
 
 def rebased(
@@ -89,7 +96,7 @@ def rebased(
     actions = _beside_backfills(actions, operation, winner, filled, decode)
     if not is_active(protocol, configuration):
         return actions, mark
-    winners_mark = max((high_water_mark(each) for each in winner.domains if each.domain == DOMAIN), default=mark)
+    winners_mark = max([mark, *(high_water_mark(each) for each in winner.domains if each.domain == DOMAIN)])
     kept = tuple(each for each in actions if not (isinstance(each, DomainMetadata) and each.domain == DOMAIN))
 
     def is_fresh(add: Add) -> bool:
@@ -98,12 +105,19 @@ def rebased(
     def is_filled(add: Add) -> bool:
         return bool(filled) and decode(add.path) in filled
 
-    return _numbered(kept, is_fresh, winners_mark, winner_version, winner_version + 1, is_filled), winners_mark
+    numbered = _numbered(kept, is_fresh, winners_mark, winner_version, winner_version + 1, is_filled)
+    return _with_mark(numbered, winners_mark) if len(kept) < len(actions) else numbered, winners_mark
 
 
 def mark_action(mark: int) -> DomainMetadata:
     """The action that records the high-water mark."""
     return DomainMetadata(DOMAIN, f'{{"rowIdHighWaterMark":{mark}}}')
+
+
+def _with_mark(actions: tuple[Action, ...], mark: int) -> tuple[Action, ...]:
+    """The actions with one that records the mark, if none does."""
+    told = any(isinstance(each, DomainMetadata) and each.domain == DOMAIN for each in actions)
+    return actions if told else (mark_action(mark), *actions)
 
 
 def _numbered(

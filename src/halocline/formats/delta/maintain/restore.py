@@ -5,8 +5,11 @@ and domains become the old ones. Nothing is undone: history grows by one version
 
 Some things never go back. The protocol keeps every feature, since versions in between need them. High-water marks,
 column ids and in-commit timestamps only move forward. Files that were vacuumed cannot be brought back, and that is an
-error which names them. So is a version that tracked its rows if they have lost their ids since: others may have been
-given the same ids.
+error which names them.
+
+Rows of a version that tracked them get the ids back that they had there, though the table may have dropped the feature
+since, and taken the ids away, or have given out others. Delta Spark leaves the files that were never removed without
+ids then, and begins to count at zero again, so that two rows come to have one id.
 """
 
 from __future__ import annotations
@@ -19,15 +22,14 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from halocline.errors import NotFoundError, UnsupportedError, shortened
-from halocline.formats.delta.actions.action import Action, DeletionVector, DomainMetadata, Metadata
+from halocline.errors import NotFoundError, shortened
+from halocline.formats.delta.actions.action import Action, Add, DeletionVector, DomainMetadata, Metadata
 from halocline.formats.delta.actions.deletion_vectors import file_path
 from halocline.formats.delta.actions.locations import Locations, locate
 from halocline.formats.delta.commit.conflicts import PROTECTED_BEFORE
 from halocline.formats.delta.configuration import identity, in_commit_timestamps, properties, row_tracking
 from halocline.formats.delta.configuration.column_mapping import MAX_ID
 from halocline.formats.delta.configuration.table_configuration import TableConfiguration
-from halocline.formats.delta.features import row_ids
 from halocline.formats.delta.log.file_actions import adds_from, removes_from
 from halocline.formats.delta.log.live_files import vectors_in
 from halocline.formats.delta.snapshot.snapshot import Snapshot
@@ -44,11 +46,13 @@ class Restoration:
         configuration: What the table becomes.
         actions: What else to commit, on top of the version that was current.
         metrics: Figures for the provenance, under the names that Delta uses.
+        row_id_mark: The highest row id that had been given out at the old version.
     """
 
     configuration: TableConfiguration
     actions: tuple[Action, ...]
     metrics: dict[str, int]
+    row_id_mark: int
 
 
 def restoration(current: Snapshot, target: Snapshot, *, now_ms: int) -> Restoration:
@@ -62,7 +66,6 @@ def restoration(current: Snapshot, target: Snapshot, *, now_ms: int) -> Restorat
         now_ms: The present.
 
     Raises:
-        UnsupportedError: The target tracked its rows, which was dropped since.
         NotFoundError: Files of the target no longer exist (`DATA_FILES_MISSING`).
     """
     now, then = current.files(), target.files()
@@ -72,10 +75,10 @@ def restoration(current: Snapshot, target: Snapshot, *, now_ms: int) -> Restorat
     _check_present(target.store, back, target.version)
     protocol = target.protocol.merged(current.protocol)
     configuration = TableConfiguration(protocol, _forward(target.metadata, current.metadata))
-    if configuration.properties.row_tracking:
-        _check_ids(current, target, now.filter(pc.is_in(now_keys, value_set=then_keys)))
     actions: list[Action] = list(_domains(current, target))
     actions += adds_from(back, data_change=True)
+    if row_tracking.is_active(target.protocol, configuration.properties):
+        actions += _with_old_ids(now, then, now_keys, then_keys)
     actions += removes_from(gone, timestamp_ms=now_ms, data_change=True)
     metrics = {
         "tableSizeAfterRestore": _total(then),
@@ -85,7 +88,8 @@ def restoration(current: Snapshot, target: Snapshot, *, now_ms: int) -> Restorat
         "removedFilesSize": _total(gone),
         "restoredFilesSize": _total(back),
     }
-    return Restoration(configuration, tuple(actions), metrics)
+    mark = row_tracking.high_water_mark(target.domains.get(row_tracking.DOMAIN))
+    return Restoration(configuration, tuple(actions), metrics, mark)
 
 
 def _total(files: pa.Table) -> int:
@@ -119,18 +123,18 @@ def _domains(current: Snapshot, target: Snapshot) -> Iterator[DomainMetadata]:
             yield DomainMetadata(name, domain.configuration, removed=True)
 
 
-def _check_ids(current: Snapshot, target: Snapshot, kept: pa.Table) -> None:
-    """Makes sure that the rows which the table tracks again still have the ids that they had."""
-    now, then = (row_tracking.high_water_mark(each.domains.get(row_tracking.DOMAIN)) for each in (current, target))
-    if now < then or kept["base_row_id"].null_count:
-        raise UnsupportedError(
-            f"version {target.version} tracked its rows, and they have lost their ids since",
-            sides={
-                f"version {target.version}": f"{row_ids.ENABLED}=true, ids up to {then}",
-                f"version {current.version}": f"ids up to {now}" if now >= 0 else "no ids",
-            },
-            next_step="Restore a version since row tracking was dropped, or overwrite the table with the old rows.",
-        )
+def _with_old_ids(
+    now: pa.Table, then: pa.Table, now_keys: pa.ChunkedArray, then_keys: pa.ChunkedArray
+) -> Iterator[Add]:
+    """Files that both versions have, with the ids of the old one where they have others or none by now.
+
+    One that had none then gets fresh ones: those of now may be ids that others have back.
+    """
+    places = pc.index_in(then_keys, value_set=now_keys)
+    kept = then.filter(pc.is_valid(places))
+    old, new = kept["base_row_id"], now["base_row_id"].take(pc.drop_null(places))
+    is_one_missing = pc.not_equal(pc.is_null(old), pc.is_null(new))
+    yield from adds_from(kept.filter(pc.fill_null(pc.not_equal(old, new), is_one_missing)), data_change=False)
 
 
 def _check_present(store: Store, files: pa.Table, version: int) -> None:

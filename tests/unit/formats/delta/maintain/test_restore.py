@@ -6,8 +6,8 @@ import pytest
 from tests.support.columns import field, schema
 from tests.support.commit_builders import add, remove, vector
 
-from halocline.errors import ConflictError, NotFoundError, UnsupportedError
-from halocline.formats.delta.actions.action import Add, DomainMetadata
+from halocline.errors import ConflictError, NotFoundError
+from halocline.formats.delta.actions.action import Add, DomainMetadata, Txn
 from halocline.formats.delta.actions.deletion_vectors import write_file
 from halocline.formats.delta.commit.provenance import CommitDescription
 from halocline.formats.delta.commit.transaction import Transaction
@@ -43,8 +43,13 @@ def restore(store, version: int) -> dict[str, int]:
     transaction = Transaction(current)
     transaction.read_whole_table()
     said = CommitDescription("RESTORE", {"version": version, "timestamp": None}, back.metrics)
-    transaction.commit(back.actions, said, configuration=back.configuration)
+    transaction.commit(back.actions, said, configuration=back.configuration, row_id_mark=back.row_id_mark)
     return back.metrics
+
+
+def ids(store) -> dict[str, int | None]:
+    files = Snapshot.load(store).files()
+    return dict(zip(files["path"].to_pylist(), files["base_row_id"].to_pylist(), strict=True))
 
 
 def paths(store, **options) -> list[str]:
@@ -148,22 +153,57 @@ def test_domains_go_back_but_for_row_ids():
     }
 
 
-def test_rows_that_lost_their_ids_are_not_tracked_again():
+def test_rows_that_lost_their_ids_have_them_back_and_no_other_row_gets_them():
     store = created(configuration={"delta.enableRowTracking": "true"})
-    commit(store, add("a", rows=5))
+    commit(store, add("a", rows=5), add("b", rows=2))
+    commit(store, remove("b"), operation="DELETE")
     drop_feature(Snapshot.load(store), "rowTracking", truncate_history=False, approve=lambda *_: "")
     last = Snapshot.load(store).version
-    commit(store, add("b", rows=5))
-    with pytest.raises(UnsupportedError, match="version 1 tracked its rows") as refused:
-        restore(store, 1)
-    assert refused.value.sides == {
-        "version 1": "delta.enableRowTracking=true, ids up to 4",
-        f"version {last + 1}": "no ids",
-    }
-    assert Snapshot.load(store).version == last + 1, "nothing was written"
+    assert ids(store) == {"a": None}
+    commit(store, add("c", rows=5))
+    restore(store, 2)
+    assert ids(store) == {"a": 0}
+    assert Snapshot.load(store).properties.row_tracking
+    commit(store, add("d", rows=1))
+    assert ids(store) == {"a": 0, "d": 7}, "not those that the deleted rows had"
+    restore(store, 1)
+    assert ids(store) == {"a": 0, "b": 5}
     restore(store, last)
     assert paths(store) == ["a"]
-    assert not Snapshot.load(store).protocol.supports("rowTracking")
+    assert not Snapshot.load(store).properties.row_tracking
+
+
+def test_rows_that_were_given_other_ids_have_the_old_ones_back():
+    store = created(configuration={"delta.enableRowTracking": "true"})
+    commit(store, add("a", rows=5))
+    commit(store, add("b", rows=5))
+    commit(store, remove("a"), operation="DELETE")
+    drop_feature(Snapshot.load(store), "rowTracking", truncate_history=False, approve=lambda *_: "")
+    before = Snapshot.load(store)
+    state = alter.set_properties(before.configuration, {"delta.enableRowTracking": "true"})
+    Transaction(before).commit((), "SET TBLPROPERTIES", configuration=state)
+    commit(store, remove("b"), operation="DELETE")
+    commit(store, add("b", rows=5), add("c", rows=20))
+    assert ids(store) == {"b": 0, "c": 5}
+    restore(store, 2)
+    assert ids(store) == {"a": 0, "b": 5}
+    commit(store, add("d", rows=1))
+    assert ids(store)["d"] == 25
+
+
+def test_ids_come_back_as_they_were_though_another_commit_comes_first():
+    store = created(configuration={"delta.enableRowTracking": "true"})
+    commit(store, add("a", rows=5), add("b", rows=2))
+    drop_feature(Snapshot.load(store), "rowTracking", truncate_history=False, approve=lambda *_: "")
+    current, target = Snapshot.load(store), Snapshot.load(store, version=1)
+    back = restoration(current, target, now_ms=NOW)
+    transaction = Transaction(current)
+    transaction.read_whole_table()
+    commit(store, Txn("job", 1))
+    transaction.commit(back.actions, "RESTORE", configuration=back.configuration, row_id_mark=back.row_id_mark)
+    assert ids(store) == {"a": 0, "b": 5}
+    commit(store, add("d", rows=1))
+    assert ids(store)["d"] == 7
 
 
 def test_any_change_in_between_is_a_conflict():
