@@ -49,6 +49,7 @@ from halocline.spark.scan.file_rows import shown_schema
 from halocline.spark.session.file_system import remove_folder
 from halocline.spark.types import input_schema
 from halocline.spark.types.file_layout import FileLayout
+from halocline.spark.write import beginnings
 from halocline.spark.write.arrow_fit import ArrowFit
 from halocline.spark.write.arrow_rules import ArrowRules
 from halocline.spark.write.arrow_write import ArrowWriter, WrittenFile
@@ -119,6 +120,8 @@ class RowSink:
     def write(self, batches: Iterator[pa.RecordBatch]) -> list[WrittenFile]:
         """Writes the rows of one task; if it fails, its files are gone."""
         files: list[WrittenFile] = []
+        if self.before is None:
+            beginnings.note(self.writer.store, self.writer.folder)
         if self.condition is not None:
             condition, partitions = self.condition, self.state.metadata.partition_columns
             batches = (check_rows(batch, condition, partitions) for batch in batches)
@@ -169,6 +172,8 @@ class RowSink:
         version = transaction.commit([*removal.actions, *adds], said, configuration=configuration)
         if transaction.outcome is not None and not transaction.outcome.committed:
             self._delete([file.path for file in (*files, *again)])
+        if self.before is None:
+            beginnings.forget(self.writer.store)
         return version
 
     def _rewritten(self, before: Snapshot, staying: Iterator[pa.RecordBatch]) -> list[WrittenFile]:
@@ -235,6 +240,8 @@ class RowSink:
         with contextlib.suppress(HaloclineError, OSError):
             if not self._folder():
                 remove_folder(store, self.writer.folder)
+                if self.before is None:
+                    beginnings.forget(store, [self.writer.folder])
 
 
 def _request(asked: SourceOptions, overwrite: bool) -> WriteRequest:

@@ -35,6 +35,7 @@ from halocline.spark.scan.read_errors import in_our_words
 from halocline.spark.session.session import check_running
 from halocline.spark.session.settings import NAMES, PREFIX, Settings
 from halocline.spark.session.worker_python import check_worker_python
+from halocline.spark.write import beginnings
 from halocline.storage import open_store
 from halocline.storage.options import checked
 from halocline.table import gatekeeper
@@ -169,7 +170,8 @@ class Opening(ABC, Generic[V]):
         """Makes sure that no data lies where a new table is to be.
 
         To the table it would be files that it no longer needs, and the first vacuum would delete them. Hidden files, as
-        Spark and Delta know them (`_SUCCESS`, `.part.crc`), are left alone by both.
+        Spark and Delta know them (`_SUCCESS`, `.part.crc`), are left alone by both; and what a try to create the table
+        left behind is nobody else's.
 
         Raises:
             AlreadyExistsError: There is a file, or a folder with files in it.
@@ -181,7 +183,9 @@ class Opening(ABC, Generic[V]):
                 sides={**asked, "found": "a file"},
                 next_step="Choose a folder that is empty or does not exist.",
             )
-        loose = next((meta.path for meta in self.store.list() if meta.size and _is_data(meta.path)), None)
+        found = (meta.path for meta in self.store.list() if meta.size and _is_data(meta.path))
+        left_over = beginnings.LeftOver(self.store)
+        loose = next((path for path in found if path not in left_over), None)
         if loose is not None:
             adopt = "Make a table of such files with Table.convert_to_delta (CONVERT TO DELTA), or choose"
             raise AlreadyExistsError(

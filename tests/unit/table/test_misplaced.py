@@ -109,6 +109,52 @@ def test_a_table_that_could_not_be_made_is_made_by_the_next_try(tmp_path):
     assert hc.Table.create(at, ROWS).version == 0
 
 
+def kill_a_creation(at, source=None):
+    """Ends a process before the first commit of a table, made from rows or as a clone."""
+    program = (
+        "import os, sys, pyarrow as pa, halocline as hc\n"
+        "from halocline.formats.delta.commit.transaction import Transaction\n"
+        "Transaction.commit = lambda *_, **__: os._exit(9)\n"
+        "if sys.argv[2:]: hc.Table.for_path(sys.argv[2]).deep_clone(sys.argv[1])\n"
+        "hc.Table.create(sys.argv[1], pa.table({'a': [1]}))\n"
+    )
+    command = [sys.executable, "-c", program, str(at), *([str(source)] if source else [])]
+    assert subprocess.run(command, check=False).returncode == 9
+
+
+@pytest.mark.parametrize("again", ["rows", "columns", "a clone"])
+def test_a_creation_that_was_killed_does_not_keep_the_next_one_away(folder, again):
+    at, source = folder / "t", hc.Table.for_path(folder / "shop" / "orders")
+    kill_a_creation(at, folder / "shop" / "orders" if again == "a clone" else None)
+    left = [path for path in at.rglob("*.parquet") if path.is_file()]
+    assert left, "rows were written"
+    with pytest.raises(OSError, match="the source is gone"):
+        hc.Table.create(at, pa.RecordBatchReader.from_batches(ROWS.schema, _broken()))
+    make = {
+        "rows": lambda: hc.Table.create(at, ROWS),
+        "columns": lambda: hc.Table.create(at, ROWS.schema),
+        "a clone": lambda: source.deep_clone(at),
+    }
+    assert make[again]().version == 0
+    assert all(path.exists() for path in left), "a vacuum takes them, when they are old enough"
+    assert not [path for path in at.iterdir() if path.name.startswith("_halocline")]
+
+
+def test_files_of_others_beside_those_of_a_killed_creation_are_loose_ones(tmp_path):
+    at = tmp_path / "t"
+    kill_a_creation(at)
+    (at / ("f" * 32)).mkdir()
+    pq.write_table(ROWS, at / ("f" * 32) / "theirs.parquet")
+    with pytest.raises(hc.AlreadyExistsError, match="holds files and is no table") as refused:
+        hc.Table.create(at, ROWS)
+    assert refused.value.sides["found"].endswith("theirs.parquet")
+
+
+def _broken():
+    yield from ROWS.to_batches()
+    raise OSError("the source is gone")
+
+
 def test_table_of_another_format_is_told_by_it(tmp_path):
     HudiTableMaker.create(open_store(str(tmp_path)), 8, TableType.COPY_ON_WRITE).upsert(range(2), 1, "a")
     with pytest.raises(hc.UnsupportedError, match="is a hudi table") as refused:

@@ -92,10 +92,11 @@ class ArrowWriter:
         configuration: Mapping[str, str],
         *,
         under: str = "",
+        name: str | None = None,
         max_records: int | None = None,
     ) -> ArrowWriter:
-        """A writer into a fresh folder, by a table's properties."""
-        folder = "/".join(filter(None, (under, uuid.uuid4().hex)))
+        """A writer into a fresh folder, with a name of its own unless one is given, by a table's properties."""
+        folder = "/".join(filter(None, (under, name or uuid.uuid4().hex)))
         codec, wanted = codec_of(configuration), Wanted.of(layout, configuration)
         return ArrowWriter(store, folder, Physical(layout), wanted, codec, max_records)
 

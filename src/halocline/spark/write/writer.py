@@ -66,16 +66,17 @@ def write_files(
     configuration: Mapping[str, str] | None = None,
     *,
     under: str = "",
+    name: str | None = None,
     max_records: int | None = None,
 ) -> list[WrittenFile]:
     """Writes rows with a table's logical columns into new files, in the order of their paths; none without rows.
 
     The table's properties say what statistics to keep and how to compress. Files go into a folder of their own, below
-    the root or below another folder, such as `_change_data`.
+    the root or below another folder, such as `_change_data`; its name is a fresh one unless it is given.
     """
     spark = df.sparkSession
     check_session(spark)
-    writer = ArrowWriter.of(store, layout, configuration or {}, under=under, max_records=max_records)
+    writer = ArrowWriter.of(store, layout, configuration or {}, under=under, name=name, max_records=max_records)
     physical, folder = writer.physical, writer.folder
     rows = physical.frame(df)
     address = None if isinstance(store, MemoryStore) else spark_address(spark, store.address(folder))

@@ -45,6 +45,7 @@ from halocline.formats.delta.features.approval import approve_change
 from halocline.formats.delta.log.file_actions import adds_from
 from halocline.formats.delta.snapshot.snapshot import Snapshot
 from halocline.spark.session.file_system import remove_folder
+from halocline.spark.write import beginnings
 from halocline.storage import open_store
 from halocline.storage.base import Store
 from halocline.table.delta.opened import Opened
@@ -102,7 +103,7 @@ def clone(table: Opened, path: str | os.PathLike[str], asked: CloneRequest = SHA
     domains = [domain for name, domain in source.domains.items() if name == clustering.DOMAIN]
     if before is not None and not domains and clustering.DOMAIN in before.domains:
         domains = [msgspec.structs.replace(before.domains[clustering.DOMAIN], removed=True)]
-    with _Copies(source.store, made.store) as copies:
+    with _Copies(source.store, made.store, is_first=before is None) as copies:
         adds = [copies.copied(*each) if asked.deep else _linked(source, *each) for each in _adds(files)]
         if before is not None:
             gone, adds = _exchanged(gone, adds, before.replay.locations)
@@ -196,10 +197,12 @@ def _linked(source: Snapshot, path: str, add: Add) -> Add:
 class _Copies:
     """Copies of files in a folder of their own, which are deleted again unless they are kept."""
 
-    def __init__(self, source: Store, target: Store) -> None:
+    def __init__(self, source: Store, target: Store, *, is_first: bool) -> None:
         self._source, self._target = source, target
         self._folder = uuid.uuid4().hex
         self._places: list[str] = []
+        self._noted: list[str] = []
+        self._is_first = is_first
         self.kept = False
 
     def __enter__(self) -> Self:
@@ -210,18 +213,27 @@ class _Copies:
             with contextlib.suppress(HaloclineError, OSError):
                 self._target.delete_many(self._places)
                 remove_folder(self._target, self._folder)
+        if self._is_first:
+            beginnings.forget(self._target, None if self.kept else self._noted)
 
     def copied(self, path: str, add: Add) -> Add:
         """A file of the source, copied."""
         store, inner = locate(self._source, path)
         place = f"{self._folder}/{_inner(path)}"
+        self._note(self._folder)
         self._target.put_if_absent(place, store.get(inner))
         self._places.append(place)
         vector = add.deletion_vector
         if vector is not None and vector.storage_type != "i":
             (vector,) = write_file(self._target, [read_positions(self._source, vector)])
             self._places.append(file_path(self._target, vector))
+            self._note(self._places[-1])
         return msgspec.structs.replace(add, path=encoded_path(place), deletion_vector=vector)
+
+    def _note(self, name: str) -> None:
+        if self._is_first and name not in self._noted:
+            self._noted.append(name)
+            beginnings.note(self._target, name)
 
 
 def _inner(path: str) -> str:

@@ -175,7 +175,7 @@ def _commit(
     before, parameters = transaction.snapshot, declaration.parameters(state)
     gone = [] if before is None else removed(transaction.files())
     actions: list[Action] = [*_domains(declaration, state, before), *gone]
-    with RowFiles(transaction.store, state) as files:
+    with RowFiles(transaction.store, state, is_first=before is None) as files:
         if isinstance(what, pa.RecordBatchReader):
             columns = _columns(what)
             rules = ArrowRules.of(state, columns, transaction.store.root, "UTC")

@@ -21,6 +21,7 @@ from dataclasses import dataclass, replace
 from decimal import Decimal
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self
+from uuid import uuid4
 
 import msgspec
 import pyarrow as pa
@@ -48,6 +49,7 @@ from halocline.spark.session.file_system import remove_folder
 from halocline.spark.types.assignment import Assignment, Casting
 from halocline.spark.types.columns import missing, quoted, written_fields
 from halocline.spark.types.file_layout import FileLayout
+from halocline.spark.write import beginnings
 from halocline.spark.write.arrow_fit import ArrowFit
 from halocline.spark.write.arrow_write import ArrowWriter
 from halocline.spark.write.guard import watched
@@ -89,10 +91,17 @@ class Layout:
 
 
 class RowFiles:
-    """New files of one table, nobody's until they are committed; `state` is what the table is going to be."""
+    """New files of one table, nobody's until they are committed; `state` is what the table is going to be.
 
-    def __init__(self, store: Store, state: TableConfiguration, layout: Layout | None = None) -> None:
+    Those of a table that is yet to be created are noted; see `halocline.spark.write.beginnings`.
+    """
+
+    def __init__(
+        self, store: Store, state: TableConfiguration, layout: Layout | None = None, *, is_first: bool = False
+    ) -> None:
         self.layout = layout or Layout()
+        self._is_first = is_first
+        self._noted: list[str] = []
         self.state = state
         self._store = store
         self._schema = state.schema
@@ -109,6 +118,8 @@ class RowFiles:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
         if not self._kept:
             self._discard()
+            if self._noted:
+                beginnings.forget(self._store, self._noted)
 
     # ------------------------------------------------------------------ writing
 
@@ -127,7 +138,8 @@ class RowFiles:
     def write_arrow(self, columns: Struct, batches: Iterator[pa.RecordBatch]) -> list[Add]:
         """Writes new rows with these columns, which obey the table's rules, without Spark."""
         layout, configuration = FileLayout.of(self.state), self.state.metadata.configuration
-        writer = ArrowWriter.of(self._store, layout, configuration, max_records=self.layout.max_records)
+        name = self._folder_name()
+        writer = ArrowWriter.of(self._store, layout, configuration, name=name, max_records=self.layout.max_records)
         fit = ArrowFit(columns, writer.physical, self._store.root)
         with all_or_nothing(self._store, writer.folder):
             files = [file for part in writer.write_in_parts(map(fit, batches)) for file in part]
@@ -210,6 +222,8 @@ class RowFiles:
             self._kept = True
             raise
         self._kept = transaction.outcome is None or transaction.outcome.committed
+        if self._is_first and self._kept:
+            beginnings.forget(self._store)
         return version
 
     # ------------------------------------------------------------------ small things
@@ -219,9 +233,18 @@ class RowFiles:
     ) -> list[WrittenFile]:
         layout = FileLayout(schema, self.state.partition_columns, self._mode)
         configuration = self.state.metadata.configuration
-        files = write_files(rows, self._store, layout, configuration, under=under, max_records=max_records)
+        name = self._folder_name()
+        files = write_files(rows, self._store, layout, configuration, under=under, name=name, max_records=max_records)
         self._written += files
         return files
+
+    def _folder_name(self) -> str:
+        """The name of a fresh folder."""
+        name = uuid4().hex
+        if self._is_first:
+            self._noted.append(name)
+            beginnings.note(self._store, name)
+        return name
 
     def _grown(self, rows: DataFrame, schema: Struct, hidden: Sequence[str]) -> DataFrame:
         """Rows of an older schema with the columns and types that the table is going to have."""
