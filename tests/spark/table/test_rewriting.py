@@ -41,3 +41,25 @@ def test_vectors_names_and_older_types_leave_with_the_same_rows(orders, tmp_path
         assert (schema.names, schema.field("number").type) == (["id", "number"], pa.int64())
     read = DeltaTable(str(tmp_path / "t"), without_files=False).schema()
     assert [field.name for field in read.fields] == ["id", "number", "p"]
+
+
+@pytest.mark.parametrize("how", ["set to none", "unset"])
+def test_column_mapping_that_is_switched_off_leaves_with_the_same_rows_and_the_feature_stays(orders, tmp_path, how):
+    orders.set_properties({"kept": "1", "note": "1"})
+    rows, version = rows_of(orders), orders.version
+    if how == "unset":
+        altered = orders.unset_properties(["delta.columnMapping.mode", "note"])
+    else:
+        altered = orders.set_properties({"delta.columnMapping.mode": "none", "note": "2"})
+    assert (altered.version, altered.committed) == (version + 2, True), "the files, then the other property"
+    properties = orders.snapshot().properties
+    assert properties.get("delta.columnMapping.mode") == (None if how == "unset" else "none")
+    assert (properties.get("note"), properties["kept"]) == (None if how == "unset" else "2", "1")
+    assert "delta.columnMapping.maxColumnId" not in properties
+    assert "columnMapping" in orders.protocol.features
+    assert rows_of(orders) == rows
+    for path in orders.snapshot().files()["path"].to_pylist():
+        assert pq.read_schema(tmp_path / "t" / path).names == ["id", "number"]
+    orders.set_properties({"delta.columnMapping.mode": "name"})
+    orders.rename_column("number", "n")
+    assert rows_of(orders) == rows

@@ -98,6 +98,12 @@ def drop_feature_support(table: Opened, name: str, truncate_history: bool = Fals
     )
 
 
+def remove_column_mapping(table: Opened, *, keeps_mode: bool) -> None:
+    """Writes the files by the names that columns have; see `halocline.formats.delta.features.drop`."""
+    rewriter = None if table.session is None else partial(_rewritten, table.session)
+    drop.remove_column_mapping(table.snapshot("write"), keeps_mode=keeps_mode, rewriter=rewriter, clock=table.clock)
+
+
 def plan_drop(table: Opened, name: str, clients: Iterable[Client] = ()) -> DropPlan:
     """What dropping a feature takes, and whom each way leaves able to write. Nothing is changed."""
     table.snapshot("write.metadata")

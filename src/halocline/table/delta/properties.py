@@ -9,11 +9,13 @@ from typing import Final
 
 from halocline.formats.delta.configuration import alter as change
 from halocline.formats.delta.configuration import row_tracking
+from halocline.formats.delta.configuration.column_mapping import MAX_ID, MODE, mode_of
 from halocline.formats.delta.configuration.table_configuration import TableConfiguration
 from halocline.formats.delta.features import row_ids, support
 from halocline.formats.delta.features.approval import asked_by
 from halocline.table.delta.alter import Altered, ColumnPath, alter
 from halocline.table.delta.columns import comment_column
+from halocline.table.delta.features import remove_column_mapping
 from halocline.table.delta.opened import Opened
 from halocline.table.delta.property_values import property_values
 from halocline.table.opening import as_operation
@@ -25,12 +27,18 @@ _SET: Final = "SET TBLPROPERTIES"
 def set_properties(table: Opened, values: Mapping[str, str]) -> Altered:
     """Sets properties; one that switches a feature on also adds it to the protocol.
 
+    Where `delta.columnMapping.mode` becomes `none`, all files are written again, which takes a session.
+
     Raises:
         InputError: A property cannot have that value, or an existing table gains the feature only by name.
         IncompatibleError: Somebody known would break.
     """
     wanted = property_values(values)
     snapshot = table.snapshot("write")
+    if MODE in wanted and mode_of(wanted) == "none" != mode_of(snapshot.properties):
+        remove_column_mapping(table, keeps_mode=True)
+        others = {key: value for key, value in wanted.items() if key not in (MODE, MAX_ID)}
+        return replace(set_properties(table, others), committed=True)
     target = change.set_properties(snapshot.configuration, wanted)
     if target.properties.row_tracking and not snapshot.properties.row_tracking:
         return _enable_row_tracking(table, wanted)
@@ -38,9 +46,14 @@ def set_properties(table: Opened, values: Mapping[str, str]) -> Altered:
     return alter(table, lambda _: target, _SET, {"properties": wanted}, snapshot, asked=asked)
 
 
+@as_operation
 def unset_properties(table: Opened, keys: str | Iterable[str], *, if_exists: bool = False) -> Altered:
     """Takes properties away. Features stay in the protocol; `drop_feature_support` takes one out."""
     names = [keys] if isinstance(keys, str) else list(keys)
+    if MODE in names and mode_of(table.snapshot("write").properties) != "none":
+        remove_column_mapping(table, keeps_mode=False)
+        others = [name for name in names if name not in (MODE, MAX_ID)]
+        return replace(unset_properties(table, others, if_exists=if_exists), committed=True)
     unset, told = partial(change.unset_properties, keys=names, if_exists=if_exists), {"properties": names}
     return alter(table, unset, "UNSET TBLPROPERTIES", {**told, "ifExists": if_exists})
 

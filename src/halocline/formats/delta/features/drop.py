@@ -22,8 +22,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from msgspec.structs import replace
+
 from halocline.compat.dropping import check_droppable
-from halocline.compat.features import Feature, find_feature
+from halocline.compat.features import DropStep, Feature, find_feature
 from halocline.compat.protocol import Protocol
 from halocline.errors import ConflictError, InputError
 from halocline.formats.delta.actions.action import Action, Metadata
@@ -31,6 +33,7 @@ from halocline.formats.delta.actions.protocol import action_of
 from halocline.formats.delta.commit.conflicts import PROTECTED_BEFORE
 from halocline.formats.delta.commit.provenance import CommitDescription
 from halocline.formats.delta.commit.transaction import Clock, system_clock
+from halocline.formats.delta.configuration import column_mapping
 from halocline.formats.delta.features.approval import Approve
 from halocline.formats.delta.features.drop_steps import domain_tombstones, edited, pending_steps, run_steps
 from halocline.formats.delta.features.drop_work import DropWork, Rewriter
@@ -130,6 +133,26 @@ def drop_feature(
         if has_barrier(record) and not truncate_history:
             checkpoint(work, version)
     return Dropped(record.name, version, before, after, checked=checked)
+
+
+def remove_column_mapping(
+    snapshot: Snapshot, *, keeps_mode: bool, rewriter: Rewriter | None = None, clock: Clock = system_clock
+) -> None:
+    """Writes the files of a table by the names that its columns have, and leaves the feature in the protocol.
+
+    Args:
+        snapshot: The newest version of the table.
+        keeps_mode: Whether the properties say that there is no mapping, rather than nothing about it.
+        rewriter: Writes rows again.
+        clock: Tells the present.
+    """
+    record = find_feature("delta", column_mapping.FEATURE)
+    if keeps_mode and record.drop is not None:
+        to_none = DropStep("set", (f"{column_mapping.MODE}=none",))
+        gone = DropStep("unset", (column_mapping.MAX_ID,))
+        others = (step for step in record.drop.steps if step.name != "unset")
+        record = replace(record, drop=replace(record.drop, steps=(to_none, gone, *others)))
+    run_steps(DropWork(snapshot, record, clock, rewriter))
 
 
 def has_barrier(record: Feature) -> bool:
