@@ -179,6 +179,15 @@ def test_a_source_goes_by_its_own_name_or_by_s(tmp_path, spark, name):
 
 
 @pytest.mark.connect
+def test_columns_of_a_source_that_share_a_name_are_in_the_way_only_of_who_means_them(tmp_path, spark):
+    table = Table.create(tmp_path, spark.range(3).selectExpr("id", "0L AS n"))
+    joined = spark.sql("SELECT a.*, b.* FROM (SELECT 1L AS k, 5L AS x) a JOIN (SELECT 1L AS K, 7L AS y) b ON a.k = b.k")
+    with pytest.raises(InputError, match="k"):
+        table.merge(joined, "t.id = s.k").when_matched_delete().execute()
+    table.merge(joined, "t.id = s.y - 6").when_matched_update(set={"n": "s.x"}).execute()
+    assert rows_of(table) == [(0, 0), (1, 5), (2, 0)]
+
+
 def test_two_matches_of_one_row_are_refused_with_a_sample_unless_all_are_deleted(tmp_path, spark):
     table = Table.create(tmp_path / "t", frame(spark, [(1, 0, 1, "a"), (2, 0, 2, "b")]), spark)
     source = frame(spark, [(1, 0, 7, "first"), (1, 0, 8, "second"), (3, 0, 8, "third")])

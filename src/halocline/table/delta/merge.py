@@ -105,9 +105,14 @@ class Merge(RowChange):
         changes_rows = asked.matched or asked.not_matched_by_source
         super().__init__(asked.table, "a merge that changes rows" if changes_rows else None)
         self.url = asked.table.url
-        self.source_schema = input_schema.columns_of(asked.source)
-        self.asked = asked = self._named(asked)
+        self.source_schema = input_schema.columns_of(_unambiguous(asked.source))
+        asked = self._named(asked)
         self._check_expressions(asked)
+        told_apart = _unambiguous(asked.source)
+        if told_apart is not asked.source:
+            asked = replace(asked, source=told_apart)
+            self._check_expressions(asked)
+        self.asked = asked
         self.state = self._grown()
         self.changing = tuple(self._complete(each) for each in (*asked.matched, *asked.not_matched_by_source))
         self.inserting = tuple(self._complete(each) for each in asked.not_matched)
@@ -384,6 +389,13 @@ class Merge(RowChange):
             "numTargetChangeFilesAdded": change_files,
             **changed.vectors("numTargetDeletionVectors"),
         }
+
+
+def _unambiguous(source: DataFrame) -> DataFrame:
+    """The source without columns that share a name, as joins have them: no expression can mean one of them."""
+    names = [name.lower() for name in source.columns]
+    once = [name for name in source.columns if names.count(name.lower()) == 1]
+    return source if len(once) == len(names) or not once else source.select(*map(quoted, once))
 
 
 def _insert_name(name: str, alias: str) -> str:
