@@ -13,7 +13,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
+
+import numpy as np
 
 from halocline.spark.scan.sources import ROW
 from halocline.spark.types.columns import quoted
@@ -40,6 +42,17 @@ def file_of(place: str) -> str:
 def position_of(place: str) -> str:
     """SQL for the position of a place in its file."""
     return f"({place} & {(1 << _POSITION_BITS) - 1}L)"
+
+
+def split_places(places: np.ndarray[Any, Any]) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+    """The files of places, and the positions in them.
+
+    Example:
+        >>> files, positions = split_places(np.array([(3 << 36) | 7, 5]))
+        >>> files.tolist(), positions.tolist()
+        ([3, 0], [7, 5])
+    """
+    return places >> _POSITION_BITS, places & ((1 << _POSITION_BITS) - 1)
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,13 +11,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 
 from halocline.spark.scan.frames import frame_of
-from halocline.spark.scan.row_columns import RowColumns, file_of, place_of, position_of
+from halocline.spark.scan.row_columns import RowColumns, file_of, place_of, position_of, split_places
 from halocline.spark.session.analysis import Expression, column_of
 from halocline.spark.session.functions import F
 from halocline.spark.session.pinning import computed_and_counted
@@ -35,6 +35,9 @@ HIT_PLACE: Final = "__halocline_hit_place"
 SMALL: Final = 500_000
 """So many hits are sent to every executor rather than shuffled."""
 
+Places: TypeAlias = tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]
+"""The number of the file and the position of each of some rows."""
+
 _FILE: Final = "__halocline_file_number"
 _OTHER: Final = "__halocline_other_number"
 
@@ -49,6 +52,7 @@ class Hits:
         counts: How many rows each clause takes; None if nobody counted them.
         where: The condition, if there is no frame; None for every row.
         has_rows: Whether the frame has the rows themselves, and the source beside them.
+        places: Number of the file and position of each, if they are few and there is a frame.
     """
 
     files: pa.Table
@@ -56,6 +60,7 @@ class Hits:
     counts: Mapping[int, int | None]
     where: str | None = None
     has_rows: bool = False
+    places: Places | None = None
 
     @property
     def rows(self) -> int:
@@ -85,10 +90,10 @@ def hits_in(spark: SparkSession, files: pa.Table, pairs: DataFrame, count: int) 
     Pairs are a place, a source row and the clause that takes them, which may be null, perhaps with more columns; kept
     and counted already, and possibly several per row, of which one is left.
     """
-    most, taken = _taken(pairs, count)
+    most, taken, places = _taken(pairs, count)
     if most > 1:
         pairs = pairs.groupBy(PLACE).agg(F.min(SOURCE_ID).alias(SOURCE_ID), F.min(CLAUSE).alias(CLAUSE))
-        _, taken = _taken(pairs, count)
+        _, taken, places = _taken(pairs, count)
     taken = [each for each in taken if each[1] is not None]
     counts: dict[int, int | None] = {}
     for _, clause, rows in taken:
@@ -101,19 +106,27 @@ def hits_in(spark: SparkSession, files: pa.Table, pairs: DataFrame, count: int) 
         frame = frame.withColumn(_FILE, F.expr(file_of(PLACE))).join(small, _FILE)
         place = place_of(_OTHER, position_of(PLACE))
     frame = frame.withColumn(HIT_PLACE, F.expr(place)).withColumnRenamed(SOURCE_ID, HIT_SOURCE)
-    return Hits(files.take(pa.array(numbers, pa.int64())), frame.drop(PLACE, _FILE, _OTHER), counts), most
+    frame, chosen = frame.drop(PLACE, _FILE, _OTHER), files.take(pa.array(numbers, pa.int64()))
+    known = None if places is None else (np.searchsorted(numbers, places[0]), places[1])
+    return Hits(chosen, frame, counts, places=known), most
 
 
-def _taken(pairs: DataFrame, count: int) -> tuple[int, list[tuple[int, Any, int]]]:
-    """How many pairs at most are of one place; and file, clause and number of those that a clause takes in a file."""
-    file = F.expr(file_of(PLACE)).alias(_FILE)
-    groups: Any
-    if count <= SMALL:
-        # Few pairs are counted here: Spark would have to bring those of a place together.
-        found: Any = pairs.select(PLACE, file, CLAUSE).toArrow()
-        most = int(np.unique(found[PLACE].to_numpy(), return_counts=True)[1].max(initial=0))
-        groups = found.group_by([_FILE, CLAUSE]).aggregate([([], "count_all")]).select([_FILE, CLAUSE, "count_all"])
-    else:
+def _taken(pairs: DataFrame, count: int) -> tuple[int, list[tuple[int, Any, int]], Places | None]:
+    """How many pairs at most are of one place; file, clause and number of those that a clause takes in a file.
+
+    And, if there are few, file and position of each that a clause takes.
+    """
+    if count > SMALL:
         most = pairs.groupBy(PLACE).count().agg(F.max("count")).collect()[0][0]
-        groups = pairs.groupBy(file, CLAUSE).count().toArrow()
-    return most, list(zip(*(column.to_pylist() for column in groups.columns), strict=True))
+        groups: Any = pairs.groupBy(F.expr(file_of(PLACE)).alias(_FILE), CLAUSE).count().toArrow()
+        return most, list(zip(*(column.to_pylist() for column in groups.columns), strict=True)), None
+    # Few pairs are counted here: Spark would have to bring those of a place together.
+    found: Any = pairs.select(PLACE, CLAUSE).toArrow()
+    places = found[PLACE].to_numpy()
+    most = int(np.unique(places, return_counts=True)[1].max(initial=0))
+    file, position = split_places(places)
+    found = pa.table({_FILE: file, CLAUSE: found[CLAUSE]})
+    groups = found.group_by([_FILE, CLAUSE]).aggregate([([], "count_all")]).select([_FILE, CLAUSE, "count_all"])
+    is_taken = found[CLAUSE].is_valid().to_numpy()
+    listed = list(zip(*(column.to_pylist() for column in groups.columns), strict=True))
+    return most, listed, (file[is_taken], position[is_taken])

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import pyarrow as pa
@@ -31,7 +31,7 @@ from halocline.formats.delta.log.file_actions import removes_from
 from halocline.formats.delta.log.live_files import from_adds
 from halocline.formats.delta.snapshot.snapshot import Snapshot
 from halocline.spark.scan.frames import frame_of, session_zone
-from halocline.spark.scan.row_columns import RowColumns, file_of, position_of
+from halocline.spark.scan.row_columns import RowColumns, split_places
 from halocline.spark.scan.scan import scan
 from halocline.spark.session.analysis import check_steady
 from halocline.spark.session.functions import F
@@ -51,7 +51,7 @@ from halocline.table.delta.clauses import (
     check_analysed,
     with_old,
 )
-from halocline.table.delta.hits import HIT_PLACE, SMALL, Hits
+from halocline.table.delta.hits import HIT_PLACE, SMALL, Hits, Places
 from halocline.table.delta.matches import matches, unmet
 from halocline.table.delta.row_commit import RowChange
 from halocline.table.delta.row_counts import check_rows, figures
@@ -146,7 +146,7 @@ def remove_rows(spark: SparkSession, snapshot: Snapshot, files: pa.Table, where:
         return Changed(removes, deleted=found.rows)
     if changes_data and marks_rows(snapshot):
         rows = frame_of(spark, snapshot, where=where, files=found.mixed, rows=RowColumns(place=PLACE))
-        return Changed(removes, _marked(snapshot, found.mixed, rows, row_files), deleted=found.rows)
+        return Changed(removes, _marked(snapshot, found.mixed, _places(rows, PLACE), row_files), deleted=found.rows)
     staying = frame_of(spark, snapshot, where=unmet(where), files=found.mixed, rows=row_files.identities())
     adds = row_files.rewrite(staying, snapshot.schema, data_change=changes_data)
     gone = (found.rows or 0) - (all_live_rows(found.whole) or 0)
@@ -159,10 +159,14 @@ def remove_rows(spark: SparkSession, snapshot: Snapshot, files: pa.Table, where:
     return Changed(removes, adds, changes, recorded, rows=figures(adds)["numOutputRows"], deleted=found.rows)
 
 
-def _marked(snapshot: Snapshot, files: pa.Table, rows: DataFrame, row_files: RowFiles) -> list[Add]:
-    """The files with rows marked, given by their places."""
-    found: Any = rows.selectExpr(f"{file_of(PLACE)} AS file", f"{position_of(PLACE)} AS position").toArrow()
-    numbers, positions = (column.to_numpy() for column in found.columns)
+def _places(rows: DataFrame, name: str) -> Places:
+    """The files and positions of rows, given a column of their places."""
+    return split_places(rows.select(name).toArrow().column(0).to_numpy())
+
+
+def _marked(snapshot: Snapshot, files: pa.Table, places: Places, row_files: RowFiles) -> list[Add]:
+    """The files with rows marked, given by the numbers of their files and their positions."""
+    numbers, positions = places
     order = np.argsort(numbers, kind="stable")
     hit, starts = np.unique(numbers[order], return_index=True)
     parts = np.split(positions[order], starts[1:])
@@ -222,7 +226,7 @@ class Rewrite:
         if not marks and deleted is not None:
             check_rows(snapshot.store, hits.files, count + deleted)
         if marks and hits.frame is not None:
-            places = hits.frame.select(F.col(HIT_PLACE).alias(PLACE))
+            places = hits.places or _places(hits.frame, HIT_PLACE)
             adds = [*_marked(snapshot, hits.files, places, self.row_files), *adds]
         updated = count if hits.frame is None and hits.where is None else updated
         return Changed(removed(hits.files), adds, changes, recorded, count, updated, deleted)
