@@ -256,3 +256,31 @@ def test_no_part_of_spark_is_loaded(path):
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     assert done.stdout == "[2, 3]\n", done.stderr
+
+
+STREAMED = """
+import resource, sys
+import numpy as np
+import pyarrow as pa
+import halocline as hc
+
+made = np.random.default_rng(1)
+schema = pa.schema([(name, pa.int64()) for name in "abcd"])
+table = hc.Table.create(sys.argv[1], schema)
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+batches = (
+    pa.record_batch([pa.array(made.integers(0, 2**62, 100_000)) for _ in schema], schema)
+    for _ in range(int(sys.argv[2]))
+)
+table.append_arrow(pa.RecordBatchReader.from_batches(schema, batches))
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows does not tell the most memory that way")
+def test_memory_of_an_append_does_not_grow_with_the_stream(tmp_path):
+    def taken(batches: int) -> int:
+        command = [sys.executable, "-c", STREAMED, str(tmp_path / str(batches)), str(batches)]
+        return int(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+
+    assert taken(160) < 1.5 * taken(40), "four times the rows, 512 MB of them"
