@@ -1,8 +1,9 @@
 """Runs one release of Trino: takes jobs from standard input, one JSON object a line, and answers each.
 
-Its arguments: the home of the Java to run it with, the folder with its jars, its version, and a file with settings
-of the catalog. Tables are put on an S3 server on loopback, because old releases write to object stores alone, and
-what the release leaves there is put back into the folder that the job names. It imports nothing of the project.
+Its arguments: the home of the Java to run it with, the folder of the server, its version, and a file with settings
+of the catalog. Of its plugins only the Delta Lake connector is used. Tables are put on an S3 server on loopback,
+because old releases write to object stores alone, and what the release leaves there is put back into the folder that
+the job names. It imports nothing of the project.
 """
 
 import json
@@ -51,6 +52,8 @@ def start(home, folder, version, place, catalog):
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     (place / "catalog").mkdir()
+    (place / "plugin").mkdir()
+    (place / "plugin" / "delta-lake").symlink_to((folder / "plugin" / "delta-lake").resolve())
     (place / "catalog" / "delta.properties").write_text(catalog)
     config = {
         "coordinator": "true",
@@ -60,7 +63,7 @@ def start(home, folder, version, place, catalog):
         "query.max-memory": "256MB",
         "query.max-memory-per-node": "256MB",
         "query.client.timeout": "2h",
-        "plugin.dir": folder / "plugin",
+        "plugin.dir": place / "plugin",
         "catalog.config-dir": place / "catalog",
         "node.environment": "test",
         "node.internal-address": "127.0.0.1",
@@ -73,7 +76,7 @@ def start(home, folder, version, place, catalog):
         *("-Xmx2g", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData", "-Dfile.encoding=UTF-8"),
         *("-Djdk.attach.allowAttachSelf=true", "-Duser.timezone=UTC", "--add-modules=jdk.incubator.vector"),
         *(f"-Dconfig={place}/config.properties", f"-Dlog.levels-file={place}/log.properties"),
-        *("-cp", f"{folder}/core:{folder}/core/*", "TrinoLauncher", version),
+        *("-cp", f"{folder}/lib/*", str(Path(__file__).with_name("TrinoLauncher.java")), version),
     ]
     log = open(os.environ.get("HALOCLINE_TRINO_LOG", os.devnull), "w")  # noqa: SIM115
     return subprocess.Popen(command, cwd=place, stdin=subprocess.PIPE, stdout=log, stderr=log), port

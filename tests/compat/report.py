@@ -72,11 +72,12 @@ _SPARK_METHOD = """`make compat-jvm` lets real releases of Delta Spark, each on 
     optimize comes after an append by the same release."""
 _TRINO_METHOD = """`make compat-jvm` starts real releases of Trino, one node each on its own Java, and lets them work on
     the tables of `make compat`, which lie on an S3 server on loopback, because old releases write to object stores
-    alone. The server comes from Maven Central, and the connector is compiled from the source at the release's tag.
-    Every table asks for a checkpoint at every commit. Rows are compared, the rows in the live files and in the
-    checkpoint are counted from outside, and rows that break a table's rule are offered as well. An optimize comes
-    after an append by the same release. Reading all rows says nothing about reading some, and a file of one page
-    nothing about files of several, so knowledge is asked for them apart (`read.scan`, `write.delete.page`)."""
+    alone. Maven Central has few servers whole; for the outcomes here, the connector of the others was compiled from
+    the source at the release's tag, unchanged. Every table asks for a checkpoint at every commit. Rows are compared,
+    the rows in the live files and in the checkpoint are counted from outside, and rows that break a table's rule are
+    offered as well. An optimize comes after an append by the same release. Reading all rows says nothing about reading
+    some, and a file of one page nothing about files of several, so knowledge is asked for them apart (`read.scan`,
+    `write.delete.page`)."""
 _ENGINE_METHOD = """`make compat` installs real releases, each with what it stood on when it came out, and lets them
     read the tables that deltalake is tried on, which no Delta client wrote. Rows are compared, and what an append
     leaves behind is looked at from outside."""
