@@ -80,7 +80,8 @@ def test_a_writer_supports_only_what_it_can_also_write(fleet):
         hc.connect(hosting.address, name="w", release="trino@482", role="writer", install=False),
     ):
         found = {name: each.supported["delta"].hi for name, each in members_of(admin).items()}
-    assert found == {"r": 6, "w": 4}
+    # Level 4 brings deletion vectors, under which Trino leaves rows to others where it deletes whole files.
+    assert found == {"r": 6, "w": 3}
 
 
 def test_ladders_of_its_own_are_reported(fleet):
