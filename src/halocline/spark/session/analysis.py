@@ -16,6 +16,7 @@ from halocline.errors import InputError
 from halocline.schema.json_edge import type_from_json
 from halocline.schema.types import DataType
 from halocline.spark.session.functions import F
+from halocline.spark.session.session import is_connect
 
 if TYPE_CHECKING:
     from pyspark.errors import PySparkException
@@ -69,14 +70,21 @@ def check_condition(df: DataFrame, condition: Expression, name: str, hint: str) 
 
 
 def filtered(df: DataFrame, condition: Expression) -> DataFrame:
-    """The rows of a condition. Under Spark Connect, what is wrong with it is told when they are asked for."""
+    """The rows of a condition."""
     if not isinstance(condition, str) and type(condition).__name__ != "Column":
         raise InputError(
             f"{condition!r} is no condition",
             condition="PREDICATE_INVALID",
             sides={"given": type(condition).__name__, "expected": "SQL text, or a Spark column"},
         )
-    error, found = _analysed(lambda: df.where(condition))
+
+    def analysed() -> DataFrame:
+        rows = df.where(condition)
+        if is_connect(df.sparkSession):
+            _ = rows.schema  # a Connect session looks at the plan only now
+        return rows
+
+    error, found = _analysed(analysed)
     if error is not None:
         raise unusable("the condition", text_of(condition), first_line(error), "Correct the condition.")
     rows: DataFrame = found
