@@ -400,7 +400,7 @@ def _refusal(verdict: Verdict, subject: str) -> IncompatibleError:
     elif names:
         message = f"{subject} requires {side} feature{'s' if len(names) > 1 else ''} {', '.join(names)}."
     else:
-        message = f"{subject} requires {', '.join(number.replace('er ', 'er version ') for number in numbers)}."
+        message = f"{subject} requires {', '.join(map(called, numbers))}."
     condition = "RELEASE_UNKNOWN" if verdict.unknown else _TOO_OLD[side]
     sides = {"table": _table_side(verdict.protocol, root), "you are": _release_side(verdict, root)}
     if verdict.refused and (peculiar := [reason for reason in verdict.reasons if ": " in reason.text]):

@@ -67,6 +67,7 @@ SOURCE_ALIAS: Final = "s"
 
 _SOURCE: Final = "__halocline_source"
 _MET: Final = "__halocline_met"
+_NO_IDENTITIES: Final = RowColumns()
 _BROADCAST_BYTES: Final = 32 * 1024 * 1024
 _BYTES_PER_VALUE: Final = 16
 _KEPT_BYTES: Final = 64 * 1024 * 1024
@@ -264,8 +265,8 @@ class Merge(RowChange):
     def _source(self) -> DataFrame:
         return F.broadcast(self.rows) if self._is_small else self.rows
 
-    def _target(self, files: pa.Table, columns: RowColumns | None = None) -> DataFrame:
-        df = frame_of(self.spark, self.snapshot, files=files, rows=columns or RowColumns(place=PLACE))
+    def _target(self, files: pa.Table, columns: RowColumns = _NO_IDENTITIES) -> DataFrame:
+        df = frame_of(self.spark, self.snapshot, files=files, rows=replace(columns, place=PLACE))
         return df.alias(self.asked.target_alias)
 
     def _pairs(self, candidates: pa.Table, row_files: RowFiles) -> tuple[DataFrame | None, int]:
@@ -275,8 +276,7 @@ class Merge(RowChange):
         """
         if not len(candidates) or not self.count:
             return None, 0
-        columns = replace(row_files.identities(), place=PLACE) if self.at_once else RowColumns(place=PLACE)
-        target = self._target(candidates, columns)
+        target = self._target(candidates, row_files.identities() if self.at_once else _NO_IDENTITIES)
         both = target.join(self._source(), column_of(self.asked.condition), "inner")
         if not self.changing:
             return computed_once(both.select(F.col(SOURCE_ID).alias(HIT_SOURCE)).distinct()), 0

@@ -10,7 +10,6 @@ it is wrong and nothing else.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, Final
 
 import numpy as np
@@ -35,31 +34,25 @@ class SourceKeys:
 
     Attributes:
         name: The column of the table that must equal them.
-        values: The values in order, nulls left out.
+        values: The values in order, each once, without null.
+        is_unique: Whether no two rows of the source have the same value, so that no row of the table has two matches.
     """
 
     name: str
     values: np.ndarray[Any, np.dtype[np.int64]]
+    is_unique: bool
 
     @staticmethod
-    def of(name: str, values: pa.ChunkedArray) -> SourceKeys:
+    def of(name: str, column: pa.ChunkedArray) -> SourceKeys:
         """The keys that a column of whole numbers has.
 
         Example:
-            >>> SourceKeys.of("id", pa.chunked_array([[3, None, 1]])).values.tolist()
-            [1, 3]
+            >>> SourceKeys.of("id", pa.chunked_array([[3, None, 1, 3]]))
+            SourceKeys(name='id', values=array([1, 3]), is_unique=False)
         """
-        return SourceKeys(name, np.sort(values.drop_null().cast(pa.int64()).to_numpy()))
-
-    @cached_property
-    def distinct(self) -> np.ndarray[Any, np.dtype[np.int64]]:
-        """The values, each once."""
-        return np.unique(self.values)
-
-    @property
-    def is_unique(self) -> bool:
-        """Whether no two rows of the source have the same value, so that no row of the table has two matches."""
-        return len(self.distinct) == len(self.values)
+        numbers = column.drop_null().cast(pa.int64()).to_numpy()
+        values = np.unique(numbers)
+        return SourceKeys(name, values, is_unique=len(values) == len(numbers))
 
     def within(self, files: pa.Table, column: Column) -> tuple[pa.Table, bool]:
         """The files between whose bounds there are keys, and whether all of them are sure to have matches."""
@@ -70,7 +63,7 @@ class SourceKeys:
             return files, False
         known = pc.and_(pc.is_valid(bounds.low), pc.is_valid(bounds.high)).to_numpy(zero_copy_only=False)
         low, high = (each.fill_null(0).to_numpy(zero_copy_only=False) for each in (bounds.low, bounds.high))
-        inside = np.searchsorted(self.distinct, high, "right") - np.searchsorted(self.distinct, low, "left")
+        inside = np.searchsorted(self.values, high, "right") - np.searchsorted(self.values, low, "left")
         kept = ~known | (inside > 0)
         chosen, is_known = files.filter(pa.array(kept)), bool(known[kept].all())
         rows = live_rows(chosen)

@@ -62,7 +62,7 @@ def test_deleted_rows_are_no_matches():
 
 def test_the_same_key_twice_is_told_and_counts_once():
     twice = keys(3, 3)
-    assert (twice.is_unique, twice.distinct.tolist()) == (False, [3])
+    assert (twice.is_unique, twice.values.tolist()) == (False, [3])
     assert keys(3, None, None, 4).is_unique, "null matches nothing"
 
 
