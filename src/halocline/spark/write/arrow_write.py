@@ -4,6 +4,9 @@
 for stores that Spark has no file system for. Workers report the files they wrote as rows, so only those of successful
 tasks count; what other tasks left is deleted. Stores in memory are only in this process, which writes to them itself.
 
+Batches may be of any size: their rows are held until they make a row group, which is what readers decode, and skip, as
+one. What is held is bounded in bytes, however many rows come.
+
 Arrow leaves not-a-number out of the bounds in a footer, which makes Spark skip rows that it selects. Floating-point
 columns therefore have no bounds in these files; the log's statistics get them from the rows instead.
 """
@@ -29,7 +32,7 @@ from halocline.schema.arrow import ArrowTypes
 from halocline.schema.types import Field, Path
 from halocline.spark.scan.folders import folder_name
 from halocline.spark.scan.footers import leaf_types
-from halocline.spark.scan.packing import packed
+from halocline.spark.scan.packing import handy, packed
 from halocline.spark.types.columns import holds, quoted
 from halocline.spark.types.file_layout import FileLayout
 from halocline.spark.write.file_stats import Wanted, stats_text
@@ -42,6 +45,7 @@ if TYPE_CHECKING:
 
 _FILE_BYTES: Final = 128 * 1024 * 1024
 _PART_BYTES: Final = 64 * 1024 * 1024
+_GROUP_BYTES: Final = 64 * 1024 * 1024
 _GROUP_ROWS: Final = 1_000_000
 CODEC: Final = "delta.parquet.compression.codec"
 _CODECS: Final = ("none", "uncompressed", "snappy", "gzip", "lz4", "lz4_raw", "zstd")
@@ -110,7 +114,7 @@ class ArrowWriter:
         keys = self.physical.keys
         files: list[WrittenFile] = []
         current: _OpenFile | None = None
-        for batch in batches:
+        for batch in handy(batches):
             for texts, part in self._parts(batch, keys):
                 if current is not None and (current.texts != texts or not current.takes(part)):
                     files.append(current.finished())
@@ -125,7 +129,7 @@ class ArrowWriter:
         if not keys:
             yield self.write(batches)
             return
-        for held in packed(batches, lambda batch: batch.nbytes, _PART_BYTES):
+        for held in packed(handy(batches), lambda batch: batch.nbytes, _PART_BYTES):
             table = pa.Table.from_batches(held).sort_by([(key, "ascending") for key in keys])
             yield self.write(iter(table.combine_chunks().to_batches()))
 
@@ -147,6 +151,8 @@ class _OpenFile:
         self._writer = writer
         self._number = number
         self._rows = 0
+        self._held: list[pa.Table] = []
+        self._held_rows = self._held_bytes = 0
         self._schema = _WithIds().schema(writer.physical.fields)
         self._floats = {
             path: _Floats() for path, type in writer.wanted.bounds.items() if type.name in ("float", "double")
@@ -172,12 +178,27 @@ class _OpenFile:
         self._rows += batch.num_rows
         arrays = [batch.column(n).cast(field.type) for n, field in enumerate(self._schema)]
         table = pa.Table.from_arrays(arrays, schema=self._schema)
+        self._held.append(table)
+        self._held_rows += table.num_rows
+        self._held_bytes += table.nbytes
         for path, floats in self._floats.items():
             floats.add(_at(batch, path))
-        self._file.write_table(table, row_group_size=_GROUP_ROWS)
+        if self._held_rows >= _GROUP_ROWS:
+            self._flush(self._held_rows - self._held_rows % _GROUP_ROWS)
+        elif self._held_bytes >= _GROUP_BYTES:
+            self._flush(self._held_rows)
+
+    def _flush(self, count: int) -> None:
+        """Writes the first of the rows that are held, as row groups."""
+        if count:
+            table = pa.concat_tables(self._held)
+            self._file.write_table(table.slice(0, count), row_group_size=_GROUP_ROWS)
+            rest = table.slice(count)
+            self._held, self._held_rows, self._held_bytes = [rest], rest.num_rows, rest.nbytes
 
     def finished(self) -> WrittenFile:
         """Puts the file into the store."""
+        self._flush(self._held_rows)
         self._file.close()
         data = self._sink.getvalue()
         writer = self._writer

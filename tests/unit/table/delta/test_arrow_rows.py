@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import random
 import subprocess
 import sys
 from decimal import Decimal
@@ -10,6 +11,7 @@ from decimal import Decimal
 import duckdb
 import polars
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from tests.support.tables import Untouched, by_another_client, live_files
 
@@ -256,6 +258,42 @@ def test_no_part_of_spark_is_loaded(path):
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     assert done.stdout == "[2, 3]\n", done.stderr
+
+
+def row_groups(path) -> list[int]:
+    files = [pq.read_metadata(path / each) for each in sorted(live_files(path))]
+    return [file.row_group(n).num_rows for file in files for n in range(file.num_row_groups)]
+
+
+@pytest.mark.parametrize("partition_by", [(), ("part",)])
+def test_batches_of_a_row_each_become_one_row_group(path, partition_by):
+    schema = pa.schema({"id": pa.int64(), "part": pa.string(), "price": pa.float64()})
+    table = hc.Table.create(path, schema, partition_by=partition_by)
+    rows = [{"id": each, "part": "a", "price": float(each)} for each in range(5000)]
+    batches = (pa.RecordBatch.from_pylist([row], schema) for row in rows)
+    table.append_arrow(pa.RecordBatchReader.from_batches(schema, batches))
+    assert row_groups(path) == [5000]
+    assert table.to_arrow().read_all().to_pylist() == rows
+    assert ids(table, where="price >= 4999") == [4999]
+
+
+@pytest.mark.parametrize("size", [7_000, 70_000, 600_000, 2_100_000])
+def test_row_groups_have_one_size_whatever_the_batches(path, size):
+    rows = pa.table({"id": pa.array(range(2_100_000), pa.int32())})
+    table = hc.Table.create(path, rows.schema)
+    table.append_arrow(pa.RecordBatchReader.from_batches(rows.schema, iter(rows.to_batches(max_chunksize=size))))
+    assert row_groups(path) == [1_000_000, 1_000_000, 100_000]
+    assert table.to_arrow().read_all()["id"].combine_chunks().equals(rows["id"].combine_chunks())
+
+
+def test_one_large_batch_becomes_row_groups_and_files_that_fit_into_memory(path):
+    made = random.Random(1)
+    rows = pa.table({"id": range(180), "noise": [made.randbytes(1024 * 1024) for _ in range(180)]})
+    table = hc.Table.create(path, rows.schema)
+    table.append_arrow(rows)
+    assert len(live_files(path)) == 2
+    assert max(row_groups(path)) <= 80
+    assert ids(table) == list(range(180))
 
 
 STREAMED = """
