@@ -178,7 +178,7 @@ class _Source(ArrowArrays):
         if mode == "id" and not by_id:
             raise no_field_ids(path)
         self._names = Names(mode, by_id if mode == "id" else None)
-        self._julian = _is_julian(file.metadata.metadata or {})
+        self._julian = is_julian(file.metadata.metadata or {})
         self._top = _lookup([field.name for field in file.schema_arrow])
 
     def batches(self, fields: Sequence[Field], stored: Sequence[str]) -> Iterator[tuple[int, pa.RecordBatch]]:
@@ -277,7 +277,7 @@ def _lookup(names: Sequence[str]) -> dict[str, str]:
     return {**lowered, **{name: name for name in names}}
 
 
-def _is_julian(metadata: Mapping[bytes, bytes]) -> bool:
+def is_julian(metadata: Mapping[bytes, bytes]) -> bool:
     """Whether Spark wrote the file in its hybrid calendar."""
     if b"org.apache.spark.legacyDateTime" in metadata or b"org.apache.spark.legacyINT96" in metadata:
         return True

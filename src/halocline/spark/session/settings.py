@@ -37,6 +37,14 @@ class ScanMode(StrEnum):
     ARROW = "arrow"
 
 
+class RewriteMode(StrEnum):
+    """Who writes the rows again that a change leaves as they are."""
+
+    AUTO = "auto"
+    SPARK = "spark"
+    ARROW = "arrow"
+
+
 class LogReplay(StrEnum):
     """Who lists the files in a table's checkpoint."""
 
@@ -90,6 +98,12 @@ class Settings:
         "how much of deletion vectors is sent to every executor; beyond it, Python workers apply them",
         default=256 * 1024 * 1024,
         expected="a number of bytes",
+    )
+    rewrite_mode: RewriteMode = choice(
+        "halocline.rewrite.mode",
+        RewriteMode,
+        "who writes files of a Delta table again of which few rows change; auto has Arrow copy them, unless the table "
+        "is on a store that Spark reaches by itself and Python may not",
     )
     log_replay: LogReplay = choice(
         "halocline.log.replay",

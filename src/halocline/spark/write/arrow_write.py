@@ -15,9 +15,9 @@ from __future__ import annotations
 
 import math
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import msgspec
 import pyarrow as pa
@@ -48,9 +48,13 @@ _PART_BYTES: Final = 64 * 1024 * 1024
 _GROUP_BYTES: Final = 64 * 1024 * 1024
 _GROUP_ROWS: Final = 1_000_000
 CODEC: Final = "delta.parquet.compression.codec"
-_CODECS: Final = ("none", "uncompressed", "snappy", "gzip", "lz4", "lz4_raw", "zstd")
+CODECS: Final = ("none", "uncompressed", "snappy", "gzip", "lz4", "lz4_raw", "zstd")
+"""How files can be compressed."""
 _NAMES: Final = {"uncompressed": "none", "lz4_raw": "lz4"}
 _REPORT: Final = pa.schema({"file": pa.string()})
+
+Texts: TypeAlias = tuple[str | None, ...]
+"""The text of each partition column, as the names of folders have it."""
 
 
 class WrittenFile(msgspec.Struct, frozen=True):
@@ -112,15 +116,28 @@ class ArrowWriter:
     def write(self, batches: Iterator[pa.RecordBatch]) -> list[WrittenFile]:
         """Writes rows that come sorted by partition."""
         keys = self.physical.keys
+        return self._write(part for batch in handy(batches) for part in self._parts(batch, keys))
+
+    def write_partition(
+        self, texts: Texts, batches: Iterator[pa.RecordBatch], notes: Mapping[str, str] | None = None
+    ) -> list[WrittenFile]:
+        """Writes rows of one partition without the columns for folders, whose texts are given instead.
+
+        Notes go into the footer of each file.
+        """
+        return self._write(((texts, batch) for batch in handy(batches)), notes)
+
+    def _write(
+        self, parts: Iterable[tuple[Texts, pa.RecordBatch]], notes: Mapping[str, str] | None = None
+    ) -> list[WrittenFile]:
         files: list[WrittenFile] = []
         current: _OpenFile | None = None
-        for batch in handy(batches):
-            for texts, part in self._parts(batch, keys):
-                if current is not None and (current.texts != texts or not current.takes(part)):
-                    files.append(current.finished())
-                    current = None
-                current = current or _OpenFile(self, texts, len(files))
-                current.add(part)
+        for texts, part in parts:
+            if current is not None and (current.texts != texts or not current.takes(part)):
+                files.append(current.finished())
+                current = None
+            current = current or _OpenFile(self, texts, len(files), notes or {})
+            current.add(part)
         return [*files, current.finished()] if current is not None else files
 
     def write_in_parts(self, batches: Iterator[pa.RecordBatch]) -> Iterator[list[WrittenFile]]:
@@ -133,9 +150,7 @@ class ArrowWriter:
             table = pa.Table.from_batches(held).sort_by([(key, "ascending") for key in keys])
             yield self.write(iter(table.combine_chunks().to_batches()))
 
-    def _parts(
-        self, batch: pa.RecordBatch, keys: Sequence[str]
-    ) -> Iterator[tuple[tuple[str | None, ...], pa.RecordBatch]]:
+    def _parts(self, batch: pa.RecordBatch, keys: Sequence[str]) -> Iterator[tuple[Texts, pa.RecordBatch]]:
         """The runs of rows that share a partition, none of them with more rows than a file may have."""
         for texts, part in by_partition(batch, keys):
             most = self.max_records or part.num_rows
@@ -146,7 +161,7 @@ class ArrowWriter:
 class _OpenFile:
     """A file being written."""
 
-    def __init__(self, writer: ArrowWriter, texts: tuple[str | None, ...], number: int) -> None:
+    def __init__(self, writer: ArrowWriter, texts: Texts, number: int, notes: Mapping[str, str]) -> None:
         self.texts = texts
         self._writer = writer
         self._number = number
@@ -166,7 +181,9 @@ class _OpenFile:
             write_statistics=[".".join(path) for path, type in leaf_types(self._schema) if _has_bounds(type)],
             store_schema=False,
             store_decimal_as_integer=True,
+            write_page_index=True,
         )
+        self._file.add_key_value_metadata(notes)
 
     def takes(self, batch: pa.RecordBatch) -> bool:
         """Whether the next rows belong into the same file."""
@@ -245,8 +262,8 @@ class _Floats:
 def codec_of(configuration: Mapping[str, str]) -> str | None:
     """How a table's files are to be compressed; None if it does not say."""
     codec = configuration.get(CODEC)
-    if codec is not None and codec.lower() not in _CODECS:
-        raise InputError.unknown(f"{CODEC} cannot be {codec!r}", codec, _CODECS, condition="PROPERTY_INVALID")
+    if codec is not None and codec.lower() not in CODECS:
+        raise InputError.unknown(f"{CODEC} cannot be {codec!r}", codec, CODECS, condition="PROPERTY_INVALID")
     return codec and codec.lower()
 
 
@@ -277,7 +294,7 @@ def _sorted(table: pa.Table, keys: Sequence[str]) -> Iterator[pa.RecordBatch]:
     yield from table.to_batches()
 
 
-def by_partition(batch: pa.RecordBatch, keys: Sequence[str]) -> Iterator[tuple[tuple[str | None, ...], pa.RecordBatch]]:
+def by_partition(batch: pa.RecordBatch, keys: Sequence[str]) -> Iterator[tuple[Texts, pa.RecordBatch]]:
     """The runs of rows that share a partition."""
     if not keys:
         if batch.num_rows:

@@ -14,6 +14,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+import pyarrow as pa
+import pyarrow.compute as pc
+
 from halocline.spark.session.functions import F
 from halocline.spark.session.pinning import reported
 from halocline.spark.types.assignment import Fit
@@ -102,6 +105,11 @@ def watched(df: DataFrame, rules: Sequence[RowRule]) -> Watched:
         return Watched(df.drop(BROKEN))
     observation = Observation()
     return Watched(df.observe(observation, F.min(BROKEN).alias(BROKEN)).drop(BROKEN), rules, observation)
+
+
+def check_told(broken: pa.ChunkedArray, rules: Sequence[RowRule], table: str) -> None:
+    """Makes sure of the same by the column `BROKEN` of rows that are here."""
+    _refuse({BROKEN: pc.min(broken).as_py()}, rules, table)
 
 
 def checked(df: DataFrame, rules: Sequence[RowRule], table: str) -> DataFrame:

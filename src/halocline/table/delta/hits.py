@@ -38,6 +38,8 @@ SMALL: Final = 500_000
 Places: TypeAlias = tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]
 """The number of the file and the position of each of some rows."""
 
+NO_PLACES: Final[Places] = (np.empty(0, np.int64), np.empty(0, np.int64))
+
 _FILE: Final = "__halocline_file_number"
 _OTHER: Final = "__halocline_other_number"
 

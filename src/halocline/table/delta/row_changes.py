@@ -39,7 +39,7 @@ from halocline.spark.session.pinning import computed_once
 from halocline.spark.types.assignment import Lacking
 from halocline.spark.types.columns import blank_frame, quoted, written_fields
 from halocline.spark.types.file_layout import FileLayout
-from halocline.spark.write.guard import Watched, checked, watched
+from halocline.spark.write.guard import BROKEN, Watched, check_told, checked, watched
 from halocline.spark.write.row_plan import RowPlan
 from halocline.storage.base import Store
 from halocline.table.delta.clauses import (
@@ -51,11 +51,12 @@ from halocline.table.delta.clauses import (
     check_analysed,
     with_old,
 )
-from halocline.table.delta.hits import HIT_PLACE, SMALL, Hits, Places
+from halocline.table.delta.copies import Copies
+from halocline.table.delta.hits import HIT_PLACE, NO_PLACES, SMALL, Hits, Places
 from halocline.table.delta.matches import matches, unmet
 from halocline.table.delta.row_commit import RowChange
 from halocline.table.delta.row_counts import check_rows, figures
-from halocline.table.delta.row_edits import edited, with_values
+from halocline.table.delta.row_edits import changed_columns, edited, with_values
 from halocline.table.delta.row_files import CHANGE_TYPE, RowFiles, marks_rows
 
 if TYPE_CHECKING:
@@ -147,9 +148,14 @@ def remove_rows(spark: SparkSession, snapshot: Snapshot, files: pa.Table, where:
     if changes_data and marks_rows(snapshot):
         rows = frame_of(spark, snapshot, where=where, files=found.mixed, rows=RowColumns(place=PLACE))
         return Changed(removes, _marked(snapshot, found.mixed, _places(rows, PLACE), row_files), deleted=found.rows)
-    staying = frame_of(spark, snapshot, where=unmet(where), files=found.mixed, rows=row_files.identities())
-    adds = row_files.rewrite(staying, snapshot.schema, data_change=changes_data)
     gone = (found.rows or 0) - (all_live_rows(found.whole) or 0)
+    copies = Copies.of(spark, snapshot, found.mixed, gone, row_files)
+    if copies is not None:
+        rows = frame_of(spark, snapshot, where=where, files=found.mixed, rows=RowColumns(place=PLACE))
+        adds = copies.written(_places(rows, PLACE), NO_PLACES, None, data_change=changes_data)
+    else:
+        staying = frame_of(spark, snapshot, where=unmet(where), files=found.mixed, rows=row_files.identities())
+        adds = row_files.rewrite(staying, snapshot.schema, data_change=changes_data)
     check_rows(snapshot.store, found.mixed, figures(adds)["numOutputRows"] + gone)
     changes: list[Cdc] = []
     recorded = changes_data and snapshot.properties.change_data_feed
@@ -214,6 +220,8 @@ class Rewrite:
         updated, deleted = self._count(hits, ClauseKind.UPDATE) or 0, self._count(hits, ClauseKind.DELETE)
         marks = marks_rows(snapshot) and hits.frame is not None
         recorded = snapshot.properties.change_data_feed and not (marks and not updated)
+        if not marks and not recorded and (copies := self._copies(hits)) is not None:
+            return self._copied(hits, copies)
         edits = self._rows(*self._located(hits, marks), keep=[OLD] if recorded else [])
         if recorded:
             # Values are computed once: what is written and what the feed says must not differ.
@@ -231,9 +239,42 @@ class Rewrite:
         updated = count if hits.frame is None and hits.where is None else updated
         return Changed(removed(hits.files), adds, changes, recorded, count, updated, deleted)
 
+    def _copies(self, hits: Hits) -> Copies | None:
+        """The files, if they are copied with what the clauses make of few rows."""
+        changed, snapshot = changed_columns(self.clauses, self.work.snapshot.schema), self.work.snapshot
+        counted = hits.counts and None not in hits.counts.values()
+        placed = hits.places is not None if hits.frame is not None else hits.where is not None
+        if not counted or not placed or not changed.isdisjoint(snapshot.partition_columns):
+            return None
+        return Copies.of(self.work.spark, snapshot, hits.files, hits.rows, self.row_files)
+
+    def _copied(self, hits: Hits, copies: Copies) -> Changed:
+        """Copies the files, with rows patched that clauses update, and without those that clauses delete."""
+        values = self._values(hits)
+        places, clauses = split_places(values[PLACE].to_numpy()), values[CLAUSE].to_numpy()
+        gone = np.isin(clauses, self._of_kind(ClauseKind.DELETE))
+        left_out, patched = ((places[0][some], places[1][some]) for some in (gone, ~gone))
+        adds = copies.written(left_out, patched, values.filter(pa.array(~gone)))
+        updated, deleted, count = int((~gone).sum()), int(gone.sum()), figures(adds)["numOutputRows"]
+        check_rows(self.work.snapshot.store, hits.files, count + deleted)
+        return Changed(removed(hits.files), adds, rows=count, updated=updated, deleted=deleted)
+
+    def _values(self, hits: Hits) -> pa.Table:
+        """Place and clause of each hit, and the values of the columns that updates change."""
+        located, joined = self._located(hits, only_hits=True, placed=True)
+        edits = self._rows(located.where(f"{CLAUSE} IS NOT NULL"), joined, keep=[PLACE])
+        changed = changed_columns(self.clauses, self.work.snapshot.schema)
+        values: pa.Table = edits.rows.select(PLACE, CLAUSE, BROKEN, *map(quoted, changed)).toArrow()
+        check_told(values[BROKEN], edits.rules, self.work.table.url)
+        return values
+
+    def _of_kind(self, kind: ClauseKind) -> list[int]:
+        """The numbers of the clauses of a kind."""
+        return [number for number, clause in enumerate(self.clauses) if clause.kind is kind]
+
     def _numbers(self, kind: ClauseKind) -> str:
-        """The numbers of the clauses of a kind, as SQL lists them."""
-        return ", ".join(str(number) for number, clause in enumerate(self.clauses) if clause.kind is kind)
+        """The same, as SQL lists them."""
+        return ", ".join(map(str, self._of_kind(kind)))
 
     def _count(self, hits: Hits, kind: ClauseKind) -> int | None:
         """How many rows clauses of a kind take; None if nobody knows."""
@@ -257,7 +298,9 @@ class Rewrite:
         fresh = f"CASE WHEN {CLAUSE} IS NULL THEN {version} END AS {version}"
         return RowPlan(after.rows.selectExpr(*others, fresh), after.rules)
 
-    def _located(self, hits: Hits, only_hits: bool) -> tuple[DataFrame, Callable[[DataFrame], DataFrame] | None]:
+    def _located(
+        self, hits: Hits, only_hits: bool, *, placed: bool = False
+    ) -> tuple[DataFrame, Callable[[DataFrame], DataFrame] | None]:
         """The rows with `CLAUSE` and `OLD`, and what is still to be joined.
 
         The source is put beside few hits, so that the rows of the table are joined once. Values of clauses that must
@@ -266,7 +309,7 @@ class Rewrite:
         if hits.frame is not None and hits.has_rows:
             return hits.frame, None
         identities = self.row_files.identities()
-        columns = identities if hits.frame is None else replace(identities, place=PLACE)
+        columns = identities if hits.frame is None and not placed else replace(identities, place=PLACE)
         schema = self.work.snapshot.schema
         df = frame_of(self.work.spark, self.work.snapshot, files=hits.files, rows=columns).alias(self.alias)
         if hits.frame is None:

@@ -85,6 +85,13 @@ def with_values(df: DataFrame, clauses: Mapping[int, Clause], schema: Struct) ->
     return df.select("*", *items) if items else df
 
 
+def changed_columns(clauses: Sequence[Clause], schema: Struct) -> set[str]:
+    """The columns that may have other values after updates: those that a clause sets, and generated ones."""
+    updates = [clause for clause in clauses if clause.kind is ClauseKind.UPDATE]
+    named = {_unquoted(_STEP.findall(name)[0]) for clause in updates for name in clause.values or ()}
+    return named | {field.name for field in schema.fields if updates and generation_of(field) is not None}
+
+
 def edited(
     df: DataFrame,
     clauses: Mapping[int, Clause],

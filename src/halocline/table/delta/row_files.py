@@ -52,6 +52,7 @@ from halocline.spark.types.file_layout import FileLayout
 from halocline.spark.write import beginnings
 from halocline.spark.write.arrow_fit import ArrowFit
 from halocline.spark.write.arrow_write import ArrowWriter
+from halocline.spark.write.file_copies import FileCopier, FileCopy
 from halocline.spark.write.guard import watched
 from halocline.spark.write.identity_values import marks_in
 from halocline.spark.write.row_plan import RowPlan
@@ -59,7 +60,7 @@ from halocline.spark.write.writer import WrittenFile, all_or_nothing, write_file
 from halocline.storage.base import Store
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
 
 LEVEL: Final = 4
 """The level of Delta's ladder that brings deletion vectors."""
@@ -158,6 +159,18 @@ class RowFiles:
         self._rewritten = self._rewritten or bool(files)
         return [_without_stats(file, names).add(data_change=data_change) for file in files]
 
+    def can_copy(self, spark: SparkSession) -> bool:
+        """Whether files of the table can be written again without Spark; see `halocline.spark.write.file_copies`."""
+        return not self.state.tracks_rows and self._copier(spark) is not None
+
+    def copy(self, spark: SparkSession, copies: Sequence[FileCopy], *, data_change: bool) -> list[Add]:
+        """Writes files of the table again without Spark, if that `can_copy`."""
+        copier = self._copier(spark)
+        assert copier is not None
+        files = copier.copy_all(spark, copies)
+        self._written += files
+        return [file.add(data_change=data_change) for file in files]
+
     def write_changes(self, rows: DataFrame, schema: Struct) -> list[Cdc]:
         """Writes rows of the change feed: the columns of a version and `_change_type`."""
         added = [_hidden(CHANGE_TYPE, "string", _CHANGE_TYPE_FIELD)]
@@ -237,6 +250,10 @@ class RowFiles:
         files = write_files(rows, self._store, layout, configuration, under=under, name=name, max_records=max_records)
         self._written += files
         return files
+
+    def _copier(self, spark: SparkSession) -> FileCopier | None:
+        layout, configuration = FileLayout.of(self.state), self.state.metadata.configuration
+        return FileCopier.find(spark, self._store, layout, configuration, self._folder_name())
 
     def _folder_name(self) -> str:
         """The name of a fresh folder."""

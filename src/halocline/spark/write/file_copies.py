@@ -1,0 +1,233 @@
+"""Files written again by copying them: some rows left out, some values replaced, everything else as it was.
+
+Where few rows of a file change, Spark would decode and encode all the others for nothing but to write them again; Arrow
+does that several times as fast. A *copy* is one file with what is to become of it: the positions of the rows to leave
+out, and a *patch*, which has for some positions the values of some columns, as Spark has computed them. Rows stay in
+their order. One file comes of one, or several of a large one.
+
+With a local master the driver copies, in as many threads as Spark has cores; else tasks do, in Python workers, which
+need Halocline installed.
+
+The limits, where a copier is not to be had: types that Arrow does not have, stores that Spark reaches and this process
+may not, and settings for Spark's own Parquet writer. A file with dates in the calendar of old releases of Spark cannot
+be copied either; see `notes_of`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from halocline.schema.arrow import PRIMITIVES, arrow_type
+from halocline.schema.types import DataType, Field, Primitive, Struct, decimal_of
+from halocline.schema.visitor import types
+from halocline.spark.scan.arrow_scan import ArrowFile, ArrowReader, is_julian
+from halocline.spark.scan.packing import packed
+from halocline.spark.session.file_system import spark_address
+from halocline.spark.session.session import is_connect, remembered, setting, tagged
+from halocline.spark.session.settings import RewriteMode, in_force
+from halocline.spark.session.tasks import in_tasks
+from halocline.spark.session.worker_errors import raised_by_worker
+from halocline.spark.types.file_columns import without_void
+from halocline.spark.types.file_layout import FileLayout
+from halocline.spark.types.partition_values import typed_scalar
+from halocline.spark.write.arrow_fit import ArrowFit, folder_text, logical_column
+from halocline.spark.write.arrow_write import CODECS, ArrowWriter, Texts, WrittenFile
+from halocline.spark.write.physical import Physical
+from halocline.spark.write.writer import TAG, all_or_nothing
+from halocline.storage.base import Store
+from halocline.storage.memory import MemoryStore
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_POSITION: Final = "__halocline_position"
+_TASK_BYTES: Final = 64 * 1024 * 1024
+_MOST_THREADS: Final = 8
+"""Each holds a row group or two, decoded."""
+
+_LOCAL: Final = re.compile(r"local(\[.*\])?")
+_CODEC: Final = "spark.sql.parquet.compression.codec"
+_RELEASE: Final = "org.apache.spark.version"
+_FOR_SPARKS_WRITER: Final = ("parquet.", "spark.hadoop.parquet.")
+
+
+@dataclass(frozen=True, slots=True)
+class Patch:
+    """Values that replace those of some rows of a file.
+
+    Attributes:
+        positions: The positions of the rows, in order; none of them is left out.
+        values: The new values of each, by the names of the columns.
+    """
+
+    positions: npt.NDArray[np.int64]
+    values: pa.Table
+
+
+@dataclass(frozen=True, slots=True)
+class FileCopy:
+    """A file to copy.
+
+    Attributes:
+        file: The file; what is deleted of it is left out.
+        patch: The values that replace others, if any do.
+        notes: What the footers of the new files say beside the columns; see `notes_of`.
+    """
+
+    file: ArrowFile
+    patch: Patch | None
+    notes: Mapping[str, str]
+
+
+def notes_of(footer: Any) -> dict[str, str] | None:
+    """What the copies of a file must say as well, by its footer; None for a file that cannot be copied.
+
+    Releases of Spark before 4.0 take old dates only from files that say which release wrote them.
+    """
+    metadata = footer.metadata or {}
+    if is_julian(metadata):
+        return None
+    release = metadata.get(_RELEASE.encode())
+    return {} if release is None else {_RELEASE: release.decode(errors="replace")}
+
+
+@dataclass(frozen=True, slots=True)
+class FileCopier:
+    """Copies files of one table into a folder of it.
+
+    Attributes:
+        reader: Reads the columns that files hold, and the position of each row.
+        writer: Writes the columns.
+        partitions: The columns that the log knows.
+    """
+
+    reader: ArrowReader
+    writer: ArrowWriter
+    partitions: Sequence[Field]
+
+    @staticmethod
+    def find(
+        spark: SparkSession, store: Store, layout: FileLayout, properties: Mapping[str, str], name: str
+    ) -> FileCopier | None:
+        """One whose files are as Spark would write them, into the folder of that name; None if there is none."""
+        layout = layout.with_nulls
+        writer = ArrowWriter.of(store, layout, properties, name=name)
+        writer = replace(writer, codec=writer.codec or setting(spark, _CODEC, "snappy").lower())
+        reader = ArrowReader(store, layout.mapping_mode, without_void(layout.data), (), {}, row=_POSITION)
+        possible = (
+            writer.codec in CODECS
+            and all(_is_copied(field.type) for field in (*layout.data, *layout.partitions))
+            and not any(key.startswith(_FOR_SPARKS_WRITER) for key in spark.conf.getAll)
+            and _is_reached(spark, store)
+        )
+        return FileCopier(reader, writer, layout.partitions) if possible else None
+
+    def copy_all(self, spark: SparkSession, copies: Sequence[FileCopy]) -> list[WrittenFile]:
+        """Copies files, and describes the new ones in the order of their paths."""
+        store, folder = self.writer.store, self.writer.folder
+        with all_or_nothing(store, folder), tagged(spark, TAG):
+            if _is_here(spark, store):
+                found = self._in_threads(spark, copies)
+            else:
+                found = self._in_tasks(spark, copies)
+                counted = {file.path for file in found}
+                store.delete_many(meta.path for meta in store.list(folder) if meta.path not in counted)
+        return sorted(found, key=lambda file: file.path)
+
+    def copy(self, copy: FileCopy) -> list[WrittenFile]:
+        """Copies one file; there is no new one if no row is left."""
+        data = Struct(self.reader.fields)
+        fit = ArrowFit(data, Physical(FileLayout(data, (), self.reader.mode)), self.writer.store.root)
+        return self.writer.write_partition(self._texts(copy.file), map(fit, self._batches(copy)), copy.notes)
+
+    def __call__(self, copies: Sequence[FileCopy]) -> bytes:
+        """What a task does."""
+        return msgspec.json.encode([file for copy in copies for file in self.copy(copy)])
+
+    def _in_threads(self, spark: SparkSession, copies: Sequence[FileCopy]) -> list[WrittenFile]:
+        cores = 1 if is_connect(spark) else spark.sparkContext.defaultParallelism
+        with ThreadPoolExecutor(max(1, min(cores, len(copies), _MOST_THREADS)), "halocline") as pool:
+            return [file for files in pool.map(self.copy, copies) for file in files]
+
+    def _in_tasks(self, spark: SparkSession, copies: Sequence[FileCopy]) -> list[WrittenFile]:
+        try:
+            told = in_tasks(spark, self, list(packed(copies, lambda copy: copy.file.size, _TASK_BYTES)))
+        except Exception as error:  # the classes differ between classic Spark and Connect
+            raise raised_by_worker(error) or error from error
+        return [file for each in told for file in msgspec.json.decode(each, type=list[WrittenFile])]
+
+    def _batches(self, copy: FileCopy) -> Iterator[pa.RecordBatch]:
+        fields = self.reader.fields
+        for batch in self.reader.read(msgspec.structs.replace(copy.file, values=())):
+            if batch.num_rows:
+                rows = batch.select(range(len(fields)))
+                positions = batch.column(len(fields)).to_numpy()
+                yield rows if copy.patch is None else _patched(rows, positions, copy.patch, fields)
+
+    def _texts(self, file: ArrowFile) -> Texts:
+        typed = (
+            (pa.array([typed_scalar(text, arrow_type(field.type))], arrow_type(field.type)), field)
+            for text, field in zip(file.values, self.partitions, strict=True)
+        )
+        return tuple(folder_text(array, field)[0].as_py() for array, field in typed)
+
+
+def _patched(
+    rows: pa.RecordBatch, positions: npt.NDArray[np.int64], patch: Patch, fields: Sequence[Field]
+) -> pa.RecordBatch:
+    """The rows with the values of the patch that are for their positions."""
+    first, last = np.searchsorted(patch.positions, [positions[0], positions[-1] + 1])
+    if first == last:
+        return rows
+    values = patch.values.slice(first, last - first).combine_chunks().to_batches()[0]
+    taken = np.arange(rows.num_rows)
+    taken[np.searchsorted(positions, patch.positions[first:last])] = rows.num_rows + np.arange(last - first)
+    columns = rows.columns
+    for number, field in enumerate(fields):
+        if field.name in values.schema.names:
+            both = pa.concat_arrays([rows.column(number), logical_column(values, field)])
+            columns[number] = both.take(pa.array(taken))
+    return pa.RecordBatch.from_arrays(columns, schema=rows.schema)
+
+
+def _is_copied(type: DataType) -> bool:
+    """Whether Arrow has the type, and everything in it."""
+    inside = (each for _, each in types(type) if isinstance(each, Primitive))
+    return all(each.name in PRIMITIVES or decimal_of(each) is not None for each in inside)
+
+
+def _is_here(spark: SparkSession, store: Store) -> bool:
+    """Whether this process is the one that copies."""
+    local = not is_connect(spark) and _LOCAL.fullmatch(setting(spark, "spark.master", "")) is not None
+    return local or isinstance(store, MemoryStore)
+
+
+def _is_reached(spark: SparkSession, store: Store) -> bool:
+    """Whether those who copy reach the store: folders are everywhere the same, and so is what only they reach."""
+    mode = in_force(spark).rewrite_mode
+    if mode is RewriteMode.SPARK:
+        return False
+    if mode is RewriteMode.AUTO and not store.address().startswith("/") and spark_address(spark, store.address()):
+        return False
+    return _is_here(spark, store) or remembered(spark, "copying workers", lambda: _workers_copy(spark))
+
+
+def _workers_copy(spark: SparkSession) -> bool:
+    """Whether Python workers have Halocline; what they do not have is no error here."""
+    try:
+        return in_tasks(spark, _answer, [0]) == [b"ready"]
+    except Exception:
+        return False
+
+
+def _answer(_: int) -> bytes:
+    return b"ready"

@@ -1,0 +1,114 @@
+"""Files of a Delta table that are copied because few of their rows change; see `halocline.spark.write.file_copies`.
+
+A change leaves some rows of a file out, and *patches* others: gives some of their columns the values that Spark has
+computed for their places. Where these rows are few, they are brought to the driver, and the files are copied.
+
+The limits: tables that track rows, whose ids Spark writes beside them; tables that become something else in the same
+commit; very many small files, which Spark writes together; rows that move to another partition.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+import pyarrow as pa
+from pyroaring import BitMap64
+
+from halocline.formats.delta.actions.action import Add
+from halocline.formats.delta.actions.statistics import all_live_rows
+from halocline.formats.delta.snapshot.snapshot import Snapshot
+from halocline.spark.scan.arrow_scan import ArrowFile
+from halocline.spark.scan.footers import footers
+from halocline.spark.scan.frames import deleted_rows, session_zone
+from halocline.spark.types.file_layout import FileLayout
+from halocline.spark.types.partition_values import PartitionValues
+from halocline.spark.write.file_copies import FileCopy, Patch, notes_of
+from halocline.table.delta.hits import SMALL, Places
+from halocline.table.delta.row_files import RowFiles
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_MOST_FILES: Final = 4096
+_SMALL_FILE: Final = 4 * 1024 * 1024
+_MOST_SMALL_FILES: Final = 32
+_PATCH_BYTES: Final = 64 * 1024 * 1024
+"""So much of the files' bytes, which grow when they are read, may be replaced."""
+
+
+@dataclass(frozen=True)
+class Copies:
+    """Files that can be copied.
+
+    Attributes:
+        spark: The session.
+        snapshot: The version that they are files of.
+        files: The files.
+        notes: What the copies of each must say.
+        row_files: Where the copies go.
+    """
+
+    spark: SparkSession
+    snapshot: Snapshot
+    files: pa.Table
+    notes: list[dict[str, str]]
+    row_files: RowFiles
+
+    @staticmethod
+    def of(spark: SparkSession, snapshot: Snapshot, files: pa.Table, rows: int, row_files: RowFiles) -> Copies | None:
+        """The files, if that many rows of them may be patched or left out, and they can be copied."""
+        sizes = files["size"].to_pylist()
+        live = all_live_rows(files)
+        many = len(files) > _MOST_FILES or sum(size < _SMALL_FILE for size in sizes) > _MOST_SMALL_FILES
+        if many or rows > SMALL or not live or rows * sum(sizes) > _PATCH_BYTES * live:
+            return None
+        if row_files.state != snapshot.configuration or not row_files.can_copy(spark):
+            return None
+        read = footers(snapshot.store, list(zip(files["path"].to_pylist(), sizes, strict=True)))
+        notes = [found for footer in read if (found := notes_of(footer)) is not None]
+        return Copies(spark, snapshot, files, notes, row_files) if len(notes) == len(files) else None
+
+    def written(
+        self, left_out: Places, patched: Places, values: pa.Table | None, *, data_change: bool = True
+    ) -> list[Add]:
+        """Copies the files, without some rows, and with other values for some others.
+
+        Args:
+            left_out: The rows to leave out.
+            patched: The rows to give other values.
+            values: A row of values for each of these, by the names of columns.
+            data_change: Whether the table has other rows afterwards.
+        """
+        gone = deleted_rows(self.snapshot, self.files)
+        for number, positions in _by_file(left_out):
+            gone[number] = gone.get(number, BitMap64()) | BitMap64(left_out[1][positions].tolist())
+        patches = {} if values is None else dict(_patches(patched, values))
+        layout = FileLayout.of(self.snapshot.configuration)
+        texts = PartitionValues(self.files, layout.partition_keys, session_zone(self.spark))
+        columns = (self.files[name].to_pylist() for name in ("path", "size"))
+        copies = [
+            FileCopy(
+                ArrowFile(number, path, size, gone.get(number), texts.values[texts.group_of[number]]),
+                patches.get(number),
+                self.notes[number],
+            )
+            for number, (path, size) in enumerate(zip(*columns, strict=True))
+        ]
+        return self.row_files.copy(self.spark, copies, data_change=data_change)
+
+
+def _by_file(places: Places) -> Iterator[tuple[int, np.ndarray[Any, Any]]]:
+    """For each file the numbers of its places in the list, in the order of their positions."""
+    numbers, positions = places
+    order = np.lexsort((positions, numbers))
+    found, starts = np.unique(numbers[order], return_index=True)
+    ends = [*starts[1:], len(order)][: len(found)]
+    yield from ((int(number), order[start:end]) for number, start, end in zip(found, starts, ends, strict=True))
+
+
+def _patches(places: Places, values: pa.Table) -> Iterator[tuple[int, Patch]]:
+    for number, rows in _by_file(places):
+        yield number, Patch(places[1][rows], values.take(pa.array(rows)))

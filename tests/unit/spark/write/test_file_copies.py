@@ -1,0 +1,123 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from decimal import Decimal
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pyroaring import BitMap64
+
+from halocline.schema import Array, Field, Map, Primitive, Struct
+from halocline.spark.scan.arrow_scan import ArrowFile, ArrowReader
+from halocline.spark.types.file_layout import FileLayout
+from halocline.spark.write.arrow_write import ArrowWriter
+from halocline.spark.write.file_copies import FileCopier, FileCopy, Patch, notes_of
+from halocline.storage import open_store
+
+LONG, TEXT = Primitive("long"), Primitive("string")
+MANY = 150_000
+"""More rows than a batch has."""
+
+
+def copier(root, fields, partitions=(), mode="none"):
+    layout = FileLayout(Struct([*fields, *partitions]), [field.name for field in partitions], mode).with_nulls
+    store = open_store(str(root))
+    writer = replace(ArrowWriter.of(store, layout, {}, name="new"), codec="snappy")
+    return FileCopier(ArrowReader(store, mode, layout.data, (), {}, row="position"), writer, layout.partitions)
+
+
+def file_of(root, table, values=(), deleted=()):
+    pq.write_table(table, root / "old.parquet")
+    size = (root / "old.parquet").stat().st_size
+    return ArrowFile(0, "old.parquet", size, BitMap64(deleted) if deleted else None, values)
+
+
+def copied(root, made, file, patch=None, notes=None):
+    found = made.copy(FileCopy(file, patch, notes or {}))
+    return found, [pq.ParquetFile(root / each.path).read() for each in found]
+
+
+def test_rows_are_left_out_and_patched_across_batches_and_stay_in_order(tmp_path):
+    table = pa.table({"id": range(MANY), "s": [f"name-{n}" for n in range(MANY)]})
+    gone = [0, 65_535, 65_536, MANY - 1]
+    at = np.array([1, 65_534, 65_537, 131_072, MANY - 2])
+    patch = Patch(at, pa.table({"s": [f"new-{n}" for n in at]}))
+    found, (rows,) = copied(
+        tmp_path, copier(tmp_path, [Field("id", LONG), Field("s", TEXT)]), file_of(tmp_path, table, (), gone), patch
+    )
+    expected = [(n, f"new-{n}" if n in set(at) else f"name-{n}") for n in range(MANY) if n not in gone]
+    assert list(zip(*(rows[name].to_pylist() for name in ("id", "s")), strict=True)) == expected
+    assert found[0].num_records == MANY - len(gone)
+    assert '"minValues":{"id":1,' in found[0].stats, "bounds are of the rows that are left"
+
+
+def test_file_without_rows_left_leaves_no_file(tmp_path):
+    file = file_of(tmp_path, pa.table({"id": [1, 2]}), (), [0, 1])
+    assert copied(tmp_path, copier(tmp_path, [Field("id", LONG)]), file) == ([], [])
+    assert not (tmp_path / "new").exists()
+
+
+@pytest.mark.parametrize(
+    ("type", "old", "new"),
+    [
+        (Primitive("double"), [float("nan"), -0.0, 1.5], [float("inf")]),
+        (Primitive("decimal(38,18)"), [Decimal("1.5"), None, Decimal("-2")], [Decimal("9.000000000000000001")]),
+        (Primitive("binary"), [b"\xff\x00", b"", None], [b"x"]),
+        (Primitive("boolean"), [True, None, False], [None]),
+        (
+            Struct([Field("a", LONG), Field("b", TEXT)]),
+            [{"a": 1, "b": None}, None, {"a": 2, "b": "x"}],
+            [{"a": 9, "b": "y"}],
+        ),
+        (Array(Struct([Field("a", LONG)])), [[{"a": 1}], [], None], [[{"a": 7}, {"a": 8}]]),
+        (Map(TEXT, LONG), [[("k", 1)], None, []], [[("z", 26), ("y", None)]]),
+    ],
+    ids=str,
+)
+def test_values_of_every_type_are_kept_and_patched(tmp_path, type, old, new):
+    made = copier(tmp_path, [Field("v", type), Field("id", LONG)])
+    types = made.reader.schema
+    table = pa.table([pa.array(old, types.field("v").type), pa.array([1, 2, 3])], ["v", "id"])
+    patch = Patch(np.array([1]), pa.table({"v": pa.array(new, types.field("v").type)}))
+    _, (rows,) = copied(tmp_path, made, file_of(tmp_path, table), patch)
+    expected = pa.array([old[0], *new, old[2]], types.field("v").type)
+    assert str(rows["v"].cast(expected.type).to_pylist()) == str(expected.to_pylist()), "text tells zeros and NaN apart"
+
+
+def test_columns_that_the_file_lacks_are_null_and_narrow_ones_are_wide_afterwards(tmp_path):
+    made = copier(tmp_path, [Field("n", LONG), Field("later", TEXT)])
+    _, (rows,) = copied(tmp_path, made, file_of(tmp_path, pa.table({"n": pa.array([1, None], pa.int16())})))
+    assert (rows.schema.field("n").type, rows.to_pydict()) == (pa.int64(), {"n": [1, None], "later": [None, None]})
+
+
+@pytest.mark.parametrize(
+    ("type", "text", "folder", "logged"),
+    [
+        ("string", "a/b=c", "p=a%2Fb%3Dc", "a/b=c"),
+        ("string", None, "p=__HIVE_DEFAULT_PARTITION__", None),
+        ("date", "2024-02-29", "p=2024-02-29", "2024-02-29"),
+        ("timestamp", "2024-02-29T12:30:00.000001Z", "p=2024-02-29 12%3A30%3A00.000001", "2024-02-29T12:30:00.000001Z"),
+        ("integer", "7", "p=7", "7"),
+    ],
+)
+def test_copies_stay_in_their_partition(tmp_path, type, text, folder, logged):
+    made = copier(tmp_path, [Field("id", LONG)], [Field("p", Primitive(type))])
+    ((file,), (rows,)) = copied(tmp_path, made, file_of(tmp_path, pa.table({"id": [1]}), (text,)))
+    assert (file.path.split("/")[1], file.partition_values, rows.column_names) == (folder, {"p": logged}, ["id"])
+
+
+def test_footer_says_what_spark_noted_and_a_file_in_the_old_calendar_is_not_copied(tmp_path):
+    def footer(metadata):
+        pq.write_table(pa.table({"id": [1]}).replace_schema_metadata(metadata), tmp_path / "f.parquet")
+        return pq.read_metadata(tmp_path / "f.parquet")
+
+    assert notes_of(footer({})) == {}
+    notes = notes_of(footer({"org.apache.spark.version": "4.3.0"}))
+    assert notes == {"org.apache.spark.version": "4.3.0"}
+    assert notes_of(footer({"org.apache.spark.version": "2.4.8"})) is None
+    assert notes_of(footer({"org.apache.spark.legacyDateTime": "", "org.apache.spark.version": "3.5.1"})) is None
+    made, file = copier(tmp_path, [Field("id", LONG)]), file_of(tmp_path, pa.table({"id": [1]}))
+    ((new,), _) = copied(tmp_path, made, file, notes=notes)
+    assert pq.read_metadata(tmp_path / new.path).metadata[b"org.apache.spark.version"] == b"4.3.0"
