@@ -212,7 +212,7 @@ def test_copy_that_fails_leaves_nothing_behind(tmp_path, spark, monkeypatch):
     copy, done = FileCopier.copy, []
 
     def failing(self, asked):
-        if asked.file.number:
+        if asked[0].file.number:
             raise OSError("the disk is gone")
         done.extend(copy(self, asked))
         return done
@@ -254,3 +254,33 @@ def test_copies_say_which_release_of_spark_wrote_their_dates(tmp_path, spark):
         for path in table.snapshot().files()["path"].to_pylist()
     }
     assert said == {spark.version.encode()}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_small_files_are_packed_into_the_same_rows_by_either(tmp_path, spark, kind):
+    table = made(tmp_path / "auto", spark, *KINDS[kind])
+    table.append(spark.range(60, 90, 1, 3).selectExpr(*ROWS))
+    table.add_columns([{"name": "later", "type": "integer", "nullable": True}])
+    shutil.copytree(tmp_path / "auto", tmp_path / "spark")
+    tables = {mode: Table.for_path(tmp_path / mode, spark, options={MODE: mode}) for mode in ("auto", "spark")}
+    told = {mode: table.optimize().execute_compaction() for mode, table in tables.items()}
+    assert (
+        told["auto"].metrics["numAddedFiles"] == told["spark"].metrics["numAddedFiles"] == len({KINDS[kind][1], None})
+    )
+    assert shown(tables["auto"]) == shown(tables["spark"])
+    assert bounds(tables["auto"]) == bounds(tables["spark"])
+    version = told["auto"].version
+    assert (writers(tmp_path / "auto", version), writers(tmp_path / "spark", version)) == (
+        {"parquet-cpp-arrow"},
+        {"parquet-mr"},
+    )
+    assert _left_over(tmp_path / "auto") == []
+
+
+def test_marked_rows_are_left_out_when_files_are_packed(tmp_path, spark):
+    table = made(tmp_path / "t", spark, {"delta.enableDeletionVectors": "true"})
+    table.delete("id % 10 = 1")
+    told = table.optimize().execute_compaction()
+    assert told.metrics["numDeletionVectorsRemoved"] == 2
+    assert writers(tmp_path / "t", told.version) == {"parquet-cpp-arrow"}
+    assert by_another_client(tmp_path / "t", "id") == [(n,) for n in range(60) if n % 10 != 1]

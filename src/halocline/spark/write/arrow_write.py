@@ -14,9 +14,11 @@ columns therefore have no bounds in these files; the log's statistics get them f
 from __future__ import annotations
 
 import math
+import tempfile
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import msgspec
@@ -47,6 +49,7 @@ _FILE_BYTES: Final = 128 * 1024 * 1024
 _PART_BYTES: Final = 64 * 1024 * 1024
 _GROUP_BYTES: Final = 64 * 1024 * 1024
 _GROUP_ROWS: Final = 1_000_000
+_CHUNK_BYTES: Final = 16 * 1024 * 1024
 CODEC: Final = "delta.parquet.compression.codec"
 CODECS: Final = ("none", "uncompressed", "snappy", "gzip", "lz4", "lz4_raw", "zstd")
 """How files can be compressed."""
@@ -92,6 +95,7 @@ class ArrowWriter:
     wanted: Wanted
     codec: str | None
     max_records: int | None = None
+    file_bytes: int | None = None
 
     @staticmethod
     def of(
@@ -172,10 +176,11 @@ class _OpenFile:
         self._floats = {
             path: _Floats() for path, type in writer.wanted.bounds.items() if type.name in ("float", "double")
         }
-        self._sink = pa.BufferOutputStream()
+        # What is longer than usual is kept on disk until it is whole.
+        self._sink = tempfile.SpooledTemporaryFile(_FILE_BYTES)  # noqa: SIM115
         self._codec = writer.codec or "snappy"
         self._file = pq.ParquetWriter(
-            self._sink,
+            pa.PythonFile(self._sink, "w"),
             self._schema,
             compression=_NAMES.get(self._codec, self._codec),
             write_statistics=[".".join(path) for path, type in leaf_types(self._schema) if _has_bounds(type)],
@@ -188,7 +193,9 @@ class _OpenFile:
     def takes(self, batch: pa.RecordBatch) -> bool:
         """Whether the next rows belong into the same file."""
         most = self._writer.max_records
-        return bool(self._sink.tell() < _FILE_BYTES) and (most is None or self._rows + batch.num_rows <= most)
+        return bool(self._sink.tell() < (self._writer.file_bytes or _FILE_BYTES)) and (
+            most is None or self._rows + batch.num_rows <= most
+        )
 
     def add(self, batch: pa.RecordBatch) -> None:
         """Appends rows."""
@@ -217,15 +224,17 @@ class _OpenFile:
         """Puts the file into the store."""
         self._flush(self._held_rows)
         self._file.close()
-        data = self._sink.getvalue()
         writer = self._writer
         keys = writer.physical.keys
         folders = [folder_name(key, text) for key, text in zip(keys, self.texts, strict=True)]
         name = f"part-{self._number:05}-{uuid.uuid4()}.c000.{self._codec}.parquet"
         path = "/".join([writer.folder, *folders, name])
-        writer.store.put_if_absent(path, data.to_pybytes())
+        self._sink.seek(0)
+        footer = pq.read_metadata(self._sink)
+        self._sink.seek(0)
+        with self._sink:
+            writer.store.put_chunks(path, iter(partial(self._sink.read, _CHUNK_BYTES), b""))
         meta = writer.store.head(path)
-        footer = pq.read_metadata(pa.BufferReader(data))
         known = {path: floats.summary for path, floats in self._floats.items()}
         return WrittenFile(
             path=path,

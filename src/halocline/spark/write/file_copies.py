@@ -3,7 +3,7 @@
 Where few rows of a file change, Spark would decode and encode all the others for nothing but to write them again; Arrow
 does that several times as fast. A *copy* is one file with what is to become of it: the positions of the rows to leave
 out, and a *patch*, which has for some positions the values of some columns, as Spark has computed them. Rows stay in
-their order. One file comes of one, or several of a large one.
+their order. One file comes of one, or several of a large one; files that are to become one are copied *together*.
 
 With a local master the driver copies, in as many threads as Spark has cores; else tasks do, in Python workers, which
 need Halocline installed.
@@ -131,36 +131,45 @@ class FileCopier:
         )
         return FileCopier(reader, writer, layout.partitions) if possible else None
 
-    def copy_all(self, spark: SparkSession, copies: Sequence[FileCopy]) -> list[WrittenFile]:
-        """Copies files, and describes the new ones in the order of their paths."""
+    def copy_all(
+        self, spark: SparkSession, together: Sequence[Sequence[FileCopy]], *, file_bytes: int | None = None
+    ) -> list[WrittenFile]:
+        """Copies files, each with those that it is together with, and describes the new ones by the order of paths.
+
+        New files are not much longer than is said, or than a usual one.
+        """
         store, folder = self.writer.store, self.writer.folder
+        made = self if file_bytes is None else replace(self, writer=replace(self.writer, file_bytes=file_bytes))
         with all_or_nothing(store, folder), tagged(spark, TAG):
             if _is_here(spark, store):
-                found = self._in_threads(spark, copies)
+                found = made._in_threads(spark, together)
             else:
-                found = self._in_tasks(spark, copies)
+                found = made._in_tasks(spark, together)
                 counted = {file.path for file in found}
                 store.delete_many(meta.path for meta in store.list(folder) if meta.path not in counted)
         return sorted(found, key=lambda file: file.path)
 
-    def copy(self, copy: FileCopy) -> list[WrittenFile]:
-        """Copies one file; there is no new one if no row is left."""
+    def copy(self, together: Sequence[FileCopy]) -> list[WrittenFile]:
+        """Copies files of one partition into one, if it is not too long; there is none if no row is left."""
         data = Struct(self.reader.fields)
         fit = ArrowFit(data, Physical(FileLayout(data, (), self.reader.mode)), self.writer.store.root)
-        return self.writer.write_partition(self._texts(copy.file), map(fit, self._batches(copy)), copy.notes)
+        batches = (fit(batch) for copy in together for batch in self._batches(copy))
+        notes = together[0].notes if all(copy.notes for copy in together) else {}
+        return self.writer.write_partition(self._texts(together[0].file), batches, notes)
 
-    def __call__(self, copies: Sequence[FileCopy]) -> bytes:
+    def __call__(self, parts: Sequence[Sequence[FileCopy]]) -> bytes:
         """What a task does."""
-        return msgspec.json.encode([file for copy in copies for file in self.copy(copy)])
+        return msgspec.json.encode([file for together in parts for file in self.copy(together)])
 
-    def _in_threads(self, spark: SparkSession, copies: Sequence[FileCopy]) -> list[WrittenFile]:
+    def _in_threads(self, spark: SparkSession, together: Sequence[Sequence[FileCopy]]) -> list[WrittenFile]:
         cores = 1 if is_connect(spark) else spark.sparkContext.defaultParallelism
-        with ThreadPoolExecutor(max(1, min(cores, len(copies), _MOST_THREADS)), "halocline") as pool:
-            return [file for files in pool.map(self.copy, copies) for file in files]
+        with ThreadPoolExecutor(max(1, min(cores, len(together), _MOST_THREADS)), "halocline") as pool:
+            return [file for files in pool.map(self.copy, together) for file in files]
 
-    def _in_tasks(self, spark: SparkSession, copies: Sequence[FileCopy]) -> list[WrittenFile]:
+    def _in_tasks(self, spark: SparkSession, together: Sequence[Sequence[FileCopy]]) -> list[WrittenFile]:
+        parts = list(packed(together, lambda copies: sum(copy.file.size for copy in copies), _TASK_BYTES))
         try:
-            told = in_tasks(spark, self, list(packed(copies, lambda copy: copy.file.size, _TASK_BYTES)))
+            told = in_tasks(spark, self, parts)
         except Exception as error:  # the classes differ between classic Spark and Connect
             raise raised_by_worker(error) or error from error
         return [file for each in told for file in msgspec.json.decode(each, type=list[WrittenFile])]

@@ -4,12 +4,14 @@ A change leaves some rows of a file out, and *patches* others: gives some of the
 computed for their places. Where these rows are few, they are brought to the driver, and the files are copied.
 
 The limits: tables that track rows, whose ids Spark writes beside them; tables that become something else in the same
-commit; very many small files, which Spark writes together; rows that move to another partition.
+commit; very many files; rows that move to another partition. Many small files are only copied if they are to become
+one: otherwise Spark writes their rows together.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import sys
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -58,22 +60,26 @@ class Copies:
     row_files: RowFiles
 
     @staticmethod
-    def of(spark: SparkSession, snapshot: Snapshot, files: pa.Table, rows: int, row_files: RowFiles) -> Copies | None:
-        """The files, if that many rows of them may be patched or left out, and they can be copied."""
-        sizes = files["size"].to_pylist()
-        live = all_live_rows(files)
-        many = len(files) > _MOST_FILES or sum(size < _SMALL_FILE for size in sizes) > _MOST_SMALL_FILES
-        if many or rows > SMALL or not live or rows * sum(sizes) > _PATCH_BYTES * live:
+    def of(spark: SparkSession, snapshot: Snapshot, files: pa.Table, row_files: RowFiles) -> Copies | None:
+        """The files, if they can be copied."""
+        possible = len(files) <= _MOST_FILES and row_files.state == snapshot.configuration
+        if not possible or not row_files.can_copy(spark):
             return None
-        if row_files.state != snapshot.configuration or not row_files.can_copy(spark):
-            return None
-        read = footers(snapshot.store, list(zip(files["path"].to_pylist(), sizes, strict=True)))
-        notes = [found for footer in read if (found := notes_of(footer)) is not None]
+        listed = list(zip(files["path"].to_pylist(), files["size"].to_pylist(), strict=True))
+        notes = [found for footer in footers(snapshot.store, listed) if (found := notes_of(footer)) is not None]
         return Copies(spark, snapshot, files, notes, row_files) if len(notes) == len(files) else None
 
-    def written(
-        self, left_out: Places, patched: Places, values: pa.Table | None, *, data_change: bool = True
-    ) -> list[Add]:
+    @staticmethod
+    def changing(
+        spark: SparkSession, snapshot: Snapshot, files: pa.Table, rows: int, row_files: RowFiles
+    ) -> Copies | None:
+        """The files, if they can be copied, and it pays where that many rows of them are patched or left out."""
+        sizes, live = files["size"].to_pylist(), all_live_rows(files)
+        light = rows <= SMALL and rows * sum(sizes) <= _PATCH_BYTES * (live or 0)
+        few = sum(size < _SMALL_FILE for size in sizes) <= _MOST_SMALL_FILES
+        return Copies.of(spark, snapshot, files, row_files) if light and few else None
+
+    def changed(self, left_out: Places, patched: Places, values: pa.Table | None, *, data_change: bool) -> list[Add]:
         """Copies the files, without some rows, and with other values for some others.
 
         Args:
@@ -82,22 +88,36 @@ class Copies:
             values: A row of values for each of these, by the names of columns.
             data_change: Whether the table has other rows afterwards.
         """
-        gone = deleted_rows(self.snapshot, self.files)
-        for number, positions in _by_file(left_out):
-            gone[number] = gone.get(number, BitMap64()) | BitMap64(left_out[1][positions].tolist())
+        gone = {number: BitMap64(left_out[1][rows].tolist()) for number, rows in _by_file(left_out)}
         patches = {} if values is None else dict(_patches(patched, values))
+        copies = self._copies(gone, patches)
+        return self.row_files.copy(self.spark, [[copy] for copy in copies], data_change=data_change)
+
+    def packed(self, bins: Sequence[Sequence[int]]) -> list[Add]:
+        """Copies the files of each bin into one."""
+        copies = self._copies({}, {})
+        together = [[copies[number] for number in each] for each in bins]
+        return self.row_files.copy(self.spark, together, data_change=False, file_bytes=sys.maxsize)
+
+    def _copies(self, gone: Mapping[int, BitMap64], patches: Mapping[int, Patch]) -> list[FileCopy]:
         layout = FileLayout.of(self.snapshot.configuration)
         texts = PartitionValues(self.files, layout.partition_keys, session_zone(self.spark))
-        columns = (self.files[name].to_pylist() for name in ("path", "size"))
-        copies = [
+        marked, none = deleted_rows(self.snapshot, self.files), BitMap64()
+        paths, sizes = (self.files[name].to_pylist() for name in ("path", "size"))
+        return [
             FileCopy(
-                ArrowFile(number, path, size, gone.get(number), texts.values[texts.group_of[number]]),
+                ArrowFile(
+                    number,
+                    paths[number],
+                    sizes[number],
+                    gone.get(number, none) | marked.get(number, none) or None,
+                    texts.values[texts.group_of[number]],
+                ),
                 patches.get(number),
                 self.notes[number],
             )
-            for number, (path, size) in enumerate(zip(*columns, strict=True))
+            for number in range(len(self.files))
         ]
-        return self.row_files.copy(self.spark, copies, data_change=data_change)
 
 
 def _by_file(places: Places) -> Iterator[tuple[int, np.ndarray[Any, Any]]]:

@@ -39,6 +39,7 @@ from halocline.table.arguments import checks_arguments
 from halocline.table.delta.bins import bins_of, spread
 from halocline.table.delta.clauses import PLACE, predicate_of
 from halocline.table.delta.clusters import clustered, to_cluster
+from halocline.table.delta.copies import Copies
 from halocline.table.delta.matches import is_about_partitions, matches
 from halocline.table.delta.opened import Opened
 from halocline.table.delta.row_changes import removed
@@ -259,6 +260,11 @@ class _Rearranging(RowChange):
 
     def packed(self, files: RowFiles, bins: Sequence[Sequence[int]]) -> list[Add]:
         """Writes the files of each bin as one."""
+        numbers = [number for each in bins for number in each]
+        copies = Copies.of(self.spark, self.snapshot, self._taken(numbers), files)
+        if copies is not None:
+            left = iter(range(len(numbers)))
+            return copies.packed([[next(left) for _ in each] for each in bins])
         rows = self._bin_by_bin(files, bins) if len(bins) <= _MOST_SCANS else self._sent(files, bins)
         with settings(self.spark, _OWN_TASKS):
             return files.rewrite(rows, self.snapshot.schema, data_change=False)

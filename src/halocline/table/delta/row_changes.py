@@ -149,10 +149,10 @@ def remove_rows(spark: SparkSession, snapshot: Snapshot, files: pa.Table, where:
         rows = frame_of(spark, snapshot, where=where, files=found.mixed, rows=RowColumns(place=PLACE))
         return Changed(removes, _marked(snapshot, found.mixed, _places(rows, PLACE), row_files), deleted=found.rows)
     gone = (found.rows or 0) - (all_live_rows(found.whole) or 0)
-    copies = Copies.of(spark, snapshot, found.mixed, gone, row_files)
+    copies = Copies.changing(spark, snapshot, found.mixed, gone, row_files)
     if copies is not None:
         rows = frame_of(spark, snapshot, where=where, files=found.mixed, rows=RowColumns(place=PLACE))
-        adds = copies.written(_places(rows, PLACE), NO_PLACES, None, data_change=changes_data)
+        adds = copies.changed(_places(rows, PLACE), NO_PLACES, None, data_change=changes_data)
     else:
         staying = frame_of(spark, snapshot, where=unmet(where), files=found.mixed, rows=row_files.identities())
         adds = row_files.rewrite(staying, snapshot.schema, data_change=changes_data)
@@ -246,7 +246,7 @@ class Rewrite:
         placed = hits.places is not None if hits.frame is not None else hits.where is not None
         if not counted or not placed or not changed.isdisjoint(snapshot.partition_columns):
             return None
-        return Copies.of(self.work.spark, snapshot, hits.files, hits.rows, self.row_files)
+        return Copies.changing(self.work.spark, snapshot, hits.files, hits.rows, self.row_files)
 
     def _copied(self, hits: Hits, copies: Copies) -> Changed:
         """Copies the files, with rows patched that clauses update, and without those that clauses delete."""
@@ -254,7 +254,7 @@ class Rewrite:
         places, clauses = split_places(values[PLACE].to_numpy()), values[CLAUSE].to_numpy()
         gone = np.isin(clauses, self._of_kind(ClauseKind.DELETE))
         left_out, patched = ((places[0][some], places[1][some]) for some in (gone, ~gone))
-        adds = copies.written(left_out, patched, values.filter(pa.array(~gone)))
+        adds = copies.changed(left_out, patched, values.filter(pa.array(~gone)), data_change=True)
         updated, deleted, count = int((~gone).sum()), int(gone.sum()), figures(adds)["numOutputRows"]
         check_rows(self.work.snapshot.store, hits.files, count + deleted)
         return Changed(removed(hits.files), adds, rows=count, updated=updated, deleted=deleted)

@@ -163,11 +163,18 @@ class RowFiles:
         """Whether files of the table can be written again without Spark; see `halocline.spark.write.file_copies`."""
         return not self.state.tracks_rows and self._copier(spark) is not None
 
-    def copy(self, spark: SparkSession, copies: Sequence[FileCopy], *, data_change: bool) -> list[Add]:
-        """Writes files of the table again without Spark, if that `can_copy`."""
+    def copy(
+        self,
+        spark: SparkSession,
+        together: Sequence[Sequence[FileCopy]],
+        *,
+        data_change: bool,
+        file_bytes: int | None = None,
+    ) -> list[Add]:
+        """Writes files of the table again without Spark, some of them together, if that `can_copy`."""
         copier = self._copier(spark)
         assert copier is not None
-        files = copier.copy_all(spark, copies)
+        files = copier.copy_all(spark, together, file_bytes=file_bytes)
         self._written += files
         return [file.add(data_change=data_change) for file in files]
 

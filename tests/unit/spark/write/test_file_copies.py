@@ -35,7 +35,7 @@ def file_of(root, table, values=(), deleted=()):
 
 
 def copied(root, made, file, patch=None, notes=None):
-    found = made.copy(FileCopy(file, patch, notes or {}))
+    found = made.copy([FileCopy(file, patch, notes or {})])
     return found, [pq.ParquetFile(root / each.path).read() for each in found]
 
 
