@@ -284,3 +284,16 @@ def test_marked_rows_are_left_out_when_files_are_packed(tmp_path, spark):
     assert told.metrics["numDeletionVectorsRemoved"] == 2
     assert writers(tmp_path / "t", told.version) == {"parquet-cpp-arrow"}
     assert by_another_client(tmp_path / "t", "id") == [(n,) for n in range(60) if n % 10 != 1]
+
+
+def test_values_too_long_to_be_brought_together_are_written_by_spark(tmp_path, spark, monkeypatch):
+    monkeypatch.setattr("halocline.table.delta.row_changes._MOST_BYTES", 1000)
+    table = made(tmp_path / "t", spark)
+    table.update({"s": "repeat('x', 600)"}, "id = 3")
+    assert writers(tmp_path / "t", 1) == {"parquet-cpp-arrow"}
+    table.update({"s": "repeat('y', 600)", "nested.b": "array(repeat('z', 600))"}, "id = 4")
+    assert writers(tmp_path / "t", 2) == {"parquet-mr"}
+    lengths = (
+        table.to_df(where="id IN (3, 4)").selectExpr("id", "left(s, 1)", "length(nested.b[0])").sort("id").collect()
+    )
+    assert [tuple(row) for row in lengths] == [(3, "x", 1), (4, "y", 600)]

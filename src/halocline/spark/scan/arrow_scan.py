@@ -42,6 +42,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 _ROWS: Final = 65536
+_FEWEST_ROWS: Final = 256
+_BATCH_BYTES: Final = 32 * 1024 * 1024
 _TASK_BYTES: Final = 64 * 1024 * 1024
 _FILES: Final = pa.schema(
     {
@@ -191,9 +193,15 @@ class _Source(ArrowArrays):
                 count = min(_ROWS, total - start)
                 yield start, pa.RecordBatch.from_arrays([pa.nulls(count)], ["rows"])
             return
-        for batch in self._file.iter_batches(batch_size=_ROWS, columns=wanted):
+        for batch in self._file.iter_batches(batch_size=self._batch_rows(), columns=wanted):
             yield start, batch
             start += batch.num_rows
+
+    def _batch_rows(self) -> int:
+        """How many rows are read at once: fewer if they are long."""
+        footer = self._file.metadata
+        size = sum(int(footer.row_group(number).total_byte_size) for number in range(footer.num_row_groups))
+        return max(_FEWEST_ROWS, min(_ROWS, _BATCH_BYTES * int(footer.num_rows) // max(size, 1)))
 
     def column(self, batch: pa.RecordBatch, field: Field) -> pa.Array:
         """One column of the table."""

@@ -74,7 +74,7 @@ class Copies:
         spark: SparkSession, snapshot: Snapshot, files: pa.Table, rows: int, row_files: RowFiles
     ) -> Copies | None:
         """The files, if they can be copied, and it pays where that many rows of them are patched or left out."""
-        sizes, live = files["size"].to_pylist(), all_live_rows(files)
+        sizes, live = [size or 0 for size in files["size"].to_pylist()], all_live_rows(files)
         light = rows <= SMALL and rows * sum(sizes) <= _PATCH_BYTES * (live or 0)
         few = sum(size < _SMALL_FILE for size in sizes) <= _MOST_SMALL_FILES
         return Copies.of(spark, snapshot, files, row_files) if light and few else None
@@ -109,7 +109,7 @@ class Copies:
                 ArrowFile(
                     number,
                     paths[number],
-                    sizes[number],
+                    sizes[number] or 0,
                     gone.get(number, none) | marked.get(number, none) or None,
                     texts.values[texts.group_of[number]],
                 ),

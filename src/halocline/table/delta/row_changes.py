@@ -30,12 +30,13 @@ from halocline.formats.delta.commit.transaction import system_clock
 from halocline.formats.delta.log.file_actions import removes_from
 from halocline.formats.delta.log.live_files import from_adds
 from halocline.formats.delta.snapshot.snapshot import Snapshot
+from halocline.schema.types import Field, Primitive
 from halocline.spark.scan.frames import frame_of, session_zone
 from halocline.spark.scan.row_columns import RowColumns, split_places
 from halocline.spark.scan.scan import scan
 from halocline.spark.session.analysis import check_steady
 from halocline.spark.session.functions import F
-from halocline.spark.session.pinning import computed_once
+from halocline.spark.session.pinning import computed_once, computed_with_figures
 from halocline.spark.types.assignment import Lacking
 from halocline.spark.types.columns import blank_frame, quoted, written_fields
 from halocline.spark.types.file_layout import FileLayout
@@ -64,6 +65,9 @@ if TYPE_CHECKING:
 
 _SMALL_VALUES: Final = 4_000_000
 """So many values, of hits and the source beside them, are sent to every executor."""
+
+_MOST_BYTES: Final = 128 * 1024 * 1024
+"""So much text, or what is as long as its JSON, is brought to the driver."""
 
 
 @dataclass(frozen=True)
@@ -165,6 +169,17 @@ def remove_rows(spark: SparkSession, snapshot: Snapshot, files: pa.Table, where:
     return Changed(removes, adds, changes, recorded, rows=figures(adds)["numOutputRows"], deleted=found.rows)
 
 
+def _is_of_any_length(field: Field) -> bool:
+    return not isinstance(field.type, Primitive) or field.type.name in ("string", "binary")
+
+
+def _length(field: Field) -> str:
+    """SQL for how long a value is, roughly."""
+    name = quoted(field.name)
+    text = name if isinstance(field.type, Primitive) else f"to_json(named_struct('v', {name}))"
+    return f"coalesce(octet_length(CAST({text} AS binary)), 0)"
+
+
 def _places(rows: DataFrame, name: str) -> Places:
     """The files and positions of rows, given a column of their places."""
     return split_places(rows.select(name).toArrow().column(0).to_numpy())
@@ -220,8 +235,8 @@ class Rewrite:
         updated, deleted = self._count(hits, ClauseKind.UPDATE) or 0, self._count(hits, ClauseKind.DELETE)
         marks = marks_rows(snapshot) and hits.frame is not None
         recorded = snapshot.properties.change_data_feed and not (marks and not updated)
-        if not marks and not recorded and (copies := self._copies(hits)) is not None:
-            return self._copied(hits, copies)
+        if not marks and not recorded and (copies := self._copies(hits)) and (copied := self._copied(hits, copies)):
+            return copied
         edits = self._rows(*self._located(hits, marks), keep=[OLD] if recorded else [])
         if recorded:
             # Values are computed once: what is written and what the feed says must not differ.
@@ -248,23 +263,39 @@ class Rewrite:
             return None
         return Copies.changing(self.work.spark, snapshot, hits.files, hits.rows, self.row_files)
 
-    def _copied(self, hits: Hits, copies: Copies) -> Changed:
-        """Copies the files, with rows patched that clauses update, and without those that clauses delete."""
-        values = self._values(hits)
-        places, clauses = split_places(values[PLACE].to_numpy()), values[CLAUSE].to_numpy()
-        gone = np.isin(clauses, self._of_kind(ClauseKind.DELETE))
-        left_out, patched = ((places[0][some], places[1][some]) for some in (gone, ~gone))
-        adds = copies.changed(left_out, patched, values.filter(pa.array(~gone)), data_change=True)
-        updated, deleted, count = int((~gone).sum()), int(gone.sum()), figures(adds)["numOutputRows"]
+    def _copied(self, hits: Hits, copies: Copies) -> Changed | None:
+        """Copies the files, with rows patched that clauses update, and without those that clauses delete.
+
+        None if the new values are too many to be brought here.
+        """
+        deletes = self._of_kind(ClauseKind.DELETE)
+        if len(deletes) == len(self.clauses) and hits.places is not None:
+            adds = copies.changed(hits.places, NO_PLACES, None, data_change=True)
+            updated, deleted = 0, len(hits.places[0])
+        else:
+            values = self._values(hits)
+            if values is None:
+                return None
+            places, gone = split_places(values[PLACE].to_numpy()), np.isin(values[CLAUSE].to_numpy(), deletes)
+            left_out, patched = ((places[0][some], places[1][some]) for some in (gone, ~gone))
+            adds = copies.changed(left_out, patched, values.filter(pa.array(~gone)), data_change=True)
+            updated, deleted = int((~gone).sum()), int(gone.sum())
+        count = figures(adds)["numOutputRows"]
         check_rows(self.work.snapshot.store, hits.files, count + deleted)
         return Changed(removed(hits.files), adds, rows=count, updated=updated, deleted=deleted)
 
-    def _values(self, hits: Hits) -> pa.Table:
-        """Place and clause of each hit, and the values of the columns that updates change."""
+    def _values(self, hits: Hits) -> pa.Table | None:
+        """Place and clause of each hit, and the values of columns that updates change; None if these are too long."""
+        schema = self.work.snapshot.schema
         located, joined = self._located(hits, only_hits=True, placed=True)
         edits = self._rows(located.where(f"{CLAUSE} IS NOT NULL"), joined, keep=[PLACE])
-        changed = changed_columns(self.clauses, self.work.snapshot.schema)
-        values: pa.Table = edits.rows.select(PLACE, CLAUSE, BROKEN, *map(quoted, changed)).toArrow()
+        fields = [schema.find([name])[1] for name in sorted(changed_columns(self.clauses, schema))]
+        rows = edits.rows.select(PLACE, CLAUSE, BROKEN, *(quoted(field.name) for field in fields))
+        if lengths := [_length(field) for field in fields if _is_of_any_length(field)]:
+            rows, (length,) = computed_with_figures(rows, [F.sum(F.expr(" + ".join(lengths)))])
+            if (length or 0) > _MOST_BYTES:
+                return None
+        values: pa.Table = rows.toArrow()
         check_told(values[BROKEN], edits.rules, self.work.table.url)
         return values
 
