@@ -15,7 +15,7 @@ from zoneinfo import ZoneInfo
 
 from halocline.formats.delta.configuration.schema import Column
 from halocline.formats.delta.stats.bounds import Family, single
-from halocline.formats.delta.stats.predicate import Literal, LiteralKind, Operator
+from halocline.formats.delta.stats.predicate import BLANKS, Literal, LiteralKind, Operator, plain_number
 from halocline.formats.delta.stats.timestamps_text import days_of, microseconds_of, range_of
 from halocline.schema.char_types import is_padded, length_of
 from halocline.schema.types import decimal_of
@@ -67,7 +67,7 @@ def range_for(
     if family is Family.ZONELESS:
         return _zoneless(literal)
     if literal.kind in (LiteralKind.TIMESTAMP, LiteralKind.TEXT):
-        moments = range_of(str(value).strip(), zone)
+        moments = range_of(str(value).strip(BLANKS), zone)
         return True if moments is None else Range(*moments)
     return True
 
@@ -85,8 +85,8 @@ def _exact_number(literal: Literal, family: Family) -> Decimal | None:
     value = literal.value
     if literal.kind is LiteralKind.TEXT:
         # Text compared with a whole number is read as one. With a decimal, both become floating point.
-        text = str(value).strip()
-        is_whole = text.removeprefix("-").isdecimal() and text.isascii()
+        text = plain_number(str(value)) or ""
+        is_whole = text.removeprefix("-").isdecimal()
         return Decimal(text) if family is Family.WHOLE and is_whole else None
     if literal.kind is not LiteralKind.NUMBER or isinstance(value, bool | str):
         return None
@@ -117,9 +117,11 @@ def _on_lattice(number: Decimal, operator: Operator, column: Column, family: Fam
 def _floating(literal: Literal, column: Column) -> Range | bool:
     if literal.kind not in (LiteralKind.NUMBER, LiteralKind.TEXT):
         return True
+    if isinstance(literal.value, str) and plain_number(literal.value) is None:
+        return True
     try:
         value = float(literal.value)
-    except (ValueError, OverflowError):
+    except OverflowError:
         return True
     if value - value != 0:
         return True
@@ -131,11 +133,11 @@ def _floating(literal: Literal, column: Column) -> Range | bool:
 
 
 def _days(literal: Literal) -> int | None:
-    return days_of(str(literal.value).strip()) if literal.kind is LiteralKind.TEXT else None
+    return days_of(str(literal.value).strip(BLANKS)) if literal.kind is LiteralKind.TEXT else None
 
 
 def _zoneless(literal: Literal) -> Range | bool:
     if literal.kind not in (LiteralKind.TIMESTAMP_NTZ, LiteralKind.TEXT):
         return True
-    found = microseconds_of(str(literal.value).strip())
+    found = microseconds_of(str(literal.value).strip(BLANKS))
     return True if found is None or found[1] else Range(found[0], found[0])

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal, InvalidOperation
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final, TypeAlias
@@ -75,11 +75,16 @@ class Literal:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """A column compared with a literal."""
+    """A column compared with a literal.
+
+    Text of fixed length and what it is compared with get blanks until both are as long; `is_padded` is False where
+    Spark does not see to that: in BETWEEN, in LIKE, and in IN beside a null.
+    """
 
     column: Column
     operator: Operator
     literal: Literal
+    is_padded: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,6 +137,10 @@ _NULL: Final = object()
 _PREFIX_PATTERN: Final = re.compile(r"([^%_\\]*)%")
 _PLAIN_PATTERN: Final = re.compile(r"[^%_\\]*")
 _WHOLE_NUMBER: Final = re.compile(r"[+-]?\d+", re.ASCII)
+_PLAIN_NUMBER: Final = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
+BLANKS: Final = "".join(map(chr, range(ord(" ") + 1)))
+"""What Spark leaves out around text that it reads as a number or a time."""
+_BITS: Final = {"TINYINT": 8, "SMALLINT": 16, "INT": 32, "BIGINT": 64}
 _LONGEST: Final = 1_000_000
 # The parts of parsed nodes that are looked at.
 _UNDERSTOOD: Final = frozenset(
@@ -270,9 +279,11 @@ class _Translator:
         if column is None or literal is None:
             column, literal = self._column(right), _literal(left)
             operator = _FLIPPED.get(operator, operator)
-        if literal is _NULL and column is not None:
+        if column is None or isinstance(column.type, Map):
+            return Anything()
+        if literal is _NULL:
             return Never()
-        if column is None or not isinstance(literal, Literal):
+        if not isinstance(literal, Literal):
             return Anything()
         return Comparison(column, _NEGATED[operator] if negated else operator, literal)
 
@@ -281,7 +292,7 @@ class _Translator:
             (self._column(node.this), _literal(node.expression)),
             (self._column(node.expression), _literal(node.this)),
         ):
-            if column is None or literal is None:
+            if column is None or literal is None or isinstance(column.type, Map):
                 continue
             if not isinstance(literal, Literal):
                 return NullTest(column, not negated)
@@ -293,12 +304,14 @@ class _Translator:
     def _between(self, node: exp.Between, negated: bool) -> Test:
         low = self._comparison(node.this, Operator.GE, node.args["low"], negated)
         high = self._comparison(node.this, Operator.LE, node.args["high"], negated)
-        return _any([low, high]) if negated else _all([low, high])
+        parts = _unpadded([low, high])
+        return _any(parts) if negated else _all(parts)
 
     def _in(self, node: exp.In, negated: bool) -> Test:
         if not node.expressions:
             return Anything()
         parts = [self._comparison(node.this, Operator.EQ, each, negated) for each in node.expressions]
+        parts = _unpadded(parts) if Never() in parts else parts
         return _all(parts) if negated else _any(parts)
 
     def _like(self, node: exp.Like) -> Test:
@@ -309,13 +322,17 @@ class _Translator:
         if found := _PREFIX_PATTERN.fullmatch(pattern):
             return StartsWith(column, found[1]) if found[1] else NullTest(column, False)
         if _PLAIN_PATTERN.fullmatch(pattern):
-            return Comparison(column, Operator.EQ, literal)
+            return Comparison(column, Operator.EQ, literal, is_padded=False)
         return Anything()
 
 
 def _is_plain(node: exp.Expr) -> bool:
     """Whether a node says nothing beyond what is read of it; an unknown modifier may change everything."""
     return all(name in _UNDERSTOOD or not value for name, value in node.args.items())
+
+
+def _unpadded(parts: list[Test]) -> list[Test]:
+    return [replace(part, is_padded=False) if isinstance(part, Comparison) else part for part in parts]
 
 
 def _all(parts: list[Test]) -> Test:
@@ -372,17 +389,15 @@ def _cast(literal: Literal, to: exp.DataType) -> Literal | None:
     """What a cast of a literal is worth, where the cast loses nothing; None where it is not certain."""
     from sqlglot import exp
 
-    kind, text = to.this, str(literal.value).strip()
+    kind, text = to.this, str(literal.value).strip(BLANKS)
     is_text = literal.kind is LiteralKind.TEXT
+    is_number = (is_text or literal.kind is LiteralKind.NUMBER) and plain_number(text) is not None
     if kind in exp.DataType.INTEGER_TYPES:
-        return _number(text) if _WHOLE_NUMBER.fullmatch(text) and literal.kind is not LiteralKind.BOOLEAN else None
+        return _cast_whole(text, to) if is_number else None
     if kind is exp.DataType.Type.DECIMAL:
-        return _cast_decimal(text, to) if is_text or literal.kind is LiteralKind.NUMBER else None
-    if kind is exp.DataType.Type.DOUBLE and not isinstance(literal.value, bool):
-        try:
-            return Literal(LiteralKind.NUMBER, float(text))
-        except ValueError:
-            return None
+        return _cast_decimal(text, to) if is_number else None
+    if kind is exp.DataType.Type.DOUBLE:
+        return Literal(LiteralKind.NUMBER, float(text)) if is_number else None
     if kind in (exp.DataType.Type.TEXT, exp.DataType.Type.VARCHAR):
         return literal if is_text and not to.expressions else None
     if kind is exp.DataType.Type.DATE:
@@ -395,6 +410,23 @@ def _cast(literal: Literal, to: exp.DataType) -> Literal | None:
     if kind is exp.DataType.Type.TIMESTAMPNTZ:
         return Literal(LiteralKind.TIMESTAMP_NTZ, text) if is_text else None
     return None
+
+
+def plain_number(text: str) -> str | None:
+    """Text that every engine reads as the same number, without blanks around it; None for any other.
+
+    Example:
+        >>> plain_number(" 1.5e3 "), plain_number("1_0"), plain_number("inf")
+        ('1.5e3', None, None)
+    """
+    text = text.strip(BLANKS)
+    return text if _PLAIN_NUMBER.fullmatch(text) else None
+
+
+def _cast_whole(text: str, to: exp.DataType) -> Literal | None:
+    limit = 2 ** (_BITS.get(to.this.value, 1) - 1)
+    fits = _WHOLE_NUMBER.fullmatch(text) and -limit <= int(text) < limit
+    return _number(text) if fits else None
 
 
 def _cast_decimal(text: str, to: exp.DataType) -> Literal | None:

@@ -130,6 +130,8 @@ class RowFilter:
 
     def _padded(self, test: Comparison, length: int) -> Mask:
         """Text of fixed length: the shorter side gets blanks until both are as long."""
+        if not test.is_padded or len(test.column.path) > 1:
+            raise self._undecided(f"{test.column.name} is text of fixed length, which Spark compares as it is here")
         if test.literal.kind is not LiteralKind.TEXT:
             raise self._undecided(f"{test.column.name} is compared with something of another type")
         text = str(test.literal.value)

@@ -25,14 +25,22 @@ TYPES = {
     "f": "double",
 }
 FIELDS = [{"name": name, "type": type, "nullable": True, "metadata": {}} for name, type in TYPES.items()]
-NESTED = {"name": "s", "type": {"type": "struct", "fields": [FIELDS[0]]}, "nullable": True, "metadata": {}}
 PADDED = {
     "name": "code",
     "type": "string",
     "nullable": True,
     "metadata": {"__CHAR_VARCHAR_TYPE_STRING": "char(3)"},
 }
-SCHEMA = Schema.parse(json.dumps({"type": "struct", "fields": [*FIELDS, PADDED, NESTED]}))
+PLAIN = {**PADDED, "metadata": {}}
+NESTED = {
+    "name": "s",
+    "type": {"type": "struct", "fields": [FIELDS[0], PLAIN]},
+    "nullable": True,
+    "metadata": {"__CHAR_VARCHAR_TYPE_STRING": "struct<id:bigint,code:char(3)>"},
+}
+MAP_TYPE = {"type": "map", "keyType": "string", "valueType": "long", "valueContainsNull": True}
+MAP = {"name": "m", "type": MAP_TYPE, "nullable": True, "metadata": {}}
+SCHEMA = Schema.parse(json.dumps({"type": "struct", "fields": [*FIELDS, PADDED, NESTED, MAP]}))
 DAY = dt.date(2026, 11, 1)
 AT = dt.datetime(2026, 11, 1, 12, tzinfo=dt.UTC)
 ROWS = pa.RecordBatch.from_pydict(
@@ -103,6 +111,11 @@ def met(where: str, **named) -> list[int]:
         ("code > 'a'", [1]),
         ("code != 'ab'", [0]),
         ("code IN ('a', 'abcd')", [0]),
+        ("code LIKE 'a%'", [0, 1]),
+        ("name LIKE 'ab'", [1]),
+        ("id < CAST(2 AS TINYINT)", [0]),
+        ("f = ' 1.0e0 '", [0]),
+        ("m IS NULL", [0, 1, 2, 3]),
     ],
 )
 def test_rows_for_which_a_predicate_is_true(where, rows):
@@ -135,6 +148,22 @@ def test_a_column_that_rows_lack_is_null():
         "name LIKE '%b'",
         "rand() < 0.5",
         "price = '1.5'",
+        "code LIKE 'ab'",
+        "code BETWEEN 'a' AND 'ab'",
+        "code NOT BETWEEN 'a' AND 'ab'",
+        "code IN ('ab', NULL)",
+        "s.code = 'ab'",
+        "f = '1_0'",
+        "f = '\u0661'",
+        "f = CAST('1_0' AS DOUBLE)",
+        "price = CAST('1_0' AS DECIMAL(3, 1))",
+        "f = CAST(DATE'1970-01-02' AS DOUBLE)",
+        "id = CAST(DATE'1970-01-02' AS INT)",
+        "id < CAST(300 AS TINYINT)",
+        "id = '\u00a01'",
+        "day = '\u00a02026-11-01'",
+        "m = NULL",
+        "m <=> NULL",
     ],
 )
 def test_what_takes_an_engine_is_refused_with_the_way(where):
