@@ -16,10 +16,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from halocline.errors import ConstraintError, SchemaError, nearest
+from halocline.formats.delta.actions.action import repeated
 from halocline.formats.delta.configuration.column_mapping import physical_name
 from halocline.schema.arrow import ArrowTypes
 from halocline.schema.arrow_arrays import ArrowArrays
 from halocline.schema.types import Field, Struct, is_void
+from halocline.schema.visitor import types
 from halocline.spark.scan.not_null import is_complete
 from halocline.spark.types.assignment import Assignment, Casting
 from halocline.spark.types.partition_values import NULL_FOLDER
@@ -33,6 +35,7 @@ class ArrowFit:
         self._physical = physical
         self._fitted = _Fitted(physical.mode)
         self._table = table
+        self._check_names(columns)
         given = {each.name.lower(): (number, each) for number, each in enumerate(columns.fields)}
         wanted = [*physical.data, *physical.partitions]
         self._sources: list[tuple[Field, int | None]] = []
@@ -59,6 +62,15 @@ class ArrowFit:
                 ", ".join(columns.names),
                 (f"Did you mean {near}? " if near else "") + "Leave it out, or add it to the table: add_columns",
             )
+
+    def _check_names(self, columns: Struct) -> None:
+        """One of two columns of a name would be lost without a word."""
+        for path, type in types(columns):
+            if isinstance(type, Struct) and (twice := repeated(name.lower() for name in type.names)):
+                name, spellings = ".".join((*path, twice)), [each for each in type.names if each.lower() == twice]
+                raise self._misfit(
+                    f"the rows have more than one column {name}", name, ", ".join(spellings), "Leave one of them out."
+                )
 
     def __call__(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """The rows as files want them."""

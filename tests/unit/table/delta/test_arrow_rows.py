@@ -173,6 +173,20 @@ def test_columns_that_do_not_fit_are_refused(path, rows, message, advice):
     assert advice in refused.value.next_step
 
 
+@pytest.mark.parametrize(
+    ("rows", "name"),
+    [
+        (pa.table([[1], [2]], names=["id", "ID"]), "id"),
+        (pa.table([[1], [2]], names=["id", "id"]), "id"),
+        (pa.table({"place": pa.StructArray.from_arrays([pa.array([1]), pa.array([2])], names=["x", "X"])}), "place.x"),
+    ],
+)
+def test_two_columns_of_a_name_are_refused(path, rows, name):
+    table = hc.Table.create(path, ROWS.schema)
+    with Untouched(path), pytest.raises(SchemaError, match=f"more than one column {name}"):
+        table.append_arrow(rows)
+
+
 def test_check_constraint_is_kept(path):
     table = hc.Table.create(path, ROWS.schema)
     with_rule(path, "country = 'at' OR id > 2")
@@ -305,10 +319,11 @@ import halocline as hc
 
 made = np.random.default_rng(1)
 schema = pa.schema([(name, pa.int64()) for name in "abcd"])
-table = hc.Table.create(sys.argv[1], schema)
+rows, keys = int(sys.argv[3]), sys.argv[4:]
+table = hc.Table.create(sys.argv[1], schema, partition_by=keys)
 batches = (
-    pa.record_batch([pa.array(made.integers(0, 2**62, 100_000)) for _ in schema], schema)
-    for _ in range(int(sys.argv[2]))
+    pa.record_batch([pa.array(made.integers(0, 8 if name in keys else 2**62, rows)) for name in schema.names], schema)
+    for _ in range(int(sys.argv[2]) // rows)
 )
 table.append_arrow(pa.RecordBatchReader.from_batches(schema, batches))
 print(re.search(r"VmHWM:\\s+(\\d+)", Path("/proc/self/status").read_text())[1])
@@ -316,9 +331,19 @@ print(re.search(r"VmHWM:\\s+(\\d+)", Path("/proc/self/status").read_text())[1])
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the most memory of a process alone is told by Linux")
-def test_memory_of_an_append_does_not_grow_with_the_stream(tmp_path):
-    def taken(batches: int) -> int:
-        command = [sys.executable, "-c", STREAMED, str(tmp_path / str(batches)), str(batches)]
+@pytest.mark.parametrize("keys", [(), ("d",)])
+def test_memory_of_an_append_does_not_grow_with_the_stream(tmp_path, keys):
+    def taken(count: int) -> int:
+        command = [sys.executable, "-c", STREAMED, str(tmp_path / str(count)), str(count), "100000", *keys]
         return int(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
 
-    assert taken(160) < 1.5 * taken(40), "four times the rows, 512 MB of them"
+    assert taken(16_000_000) < 1.5 * taken(4_000_000), "four times the rows, 512 MB of them"
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the most memory of a process alone is told by Linux")
+def test_memory_of_an_append_does_not_grow_with_the_number_of_batches(tmp_path):
+    def taken(count: int) -> int:
+        command = [sys.executable, "-c", STREAMED, str(tmp_path / str(count)), str(count), "10", "d"]
+        return int(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+
+    assert taken(400_000) < 1.5 * taken(50_000), "40,000 batches of ten rows"
