@@ -43,10 +43,18 @@ def table_batches(reader: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:
     """The rows in the types that tables have.
 
     Raises:
-        SchemaError: A value does not survive.
+        SchemaError: A value does not survive, or is none: other programs hand over whatever bytes they have.
     """
     wanted = table_schema(reader.schema)
     for batch in reader:
+        try:
+            batch.validate(full=True)
+        except pa.ArrowException as error:
+            raise SchemaError(
+                "the rows are not in order, so nothing was written",
+                sides={"rows": str(error)[:200], "expected": "text in UTF-8, and what else Arrow asks of its columns"},
+                next_step="Look at what made the rows; their validate(full=True) tells more.",
+            ) from None
         try:
             yield batch if batch.schema.equals(wanted) else batch.cast(wanted)
         except pa.ArrowException as error:

@@ -11,13 +11,16 @@ zone are in the session's where the table was opened with one, and in UTC otherw
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import pyarrow as pa
 
 from halocline.errors import InputError
+from halocline.formats.delta.actions.action import repeated
 from halocline.formats.delta.configuration.schema import Schema
 from halocline.formats.delta.stats.row_filter import RowFilter
 from halocline.schema.arrow import arrow_schema
@@ -25,6 +28,8 @@ from halocline.schema.types import Struct
 from halocline.spark.scan.scan import columns_asked_for
 from halocline.spark.scan.slice_frames import PartReader
 from halocline.storage.base import Store
+
+_UNNAMED: Final = re.compile(r"__index_level_\d+__")
 
 
 @dataclass(frozen=True)
@@ -50,6 +55,12 @@ class RowsAsked:
             UnsupportedError: Spark alone can decide the condition.
         """
         wanted = columns_asked_for(schema, columns)
+        if (twice := repeated(wanted)) is not None:
+            raise InputError(
+                f"column {twice} is asked for twice",
+                sides={"given": ", ".join(columns or ())},
+                next_step="Name every column once.",
+            )
         condition = None if where is None else RowFilter.parse(where, Schema.of(schema), zone)
         spoken_of = {column.path[0].lower() for column in condition.columns} if condition else set()
         kept = {*wanted, *(name for name in schema.names if name.lower() in spoken_of)}
@@ -89,12 +100,30 @@ def arrow_reader(data: Any) -> pa.RecordBatchReader:
     if hasattr(data, "to_arrow") and not hasattr(data, "__arrow_c_stream__"):
         data = data.to_arrow()
     if not hasattr(data, "__arrow_c_stream__"):
-        raise InputError(
-            f"a {type(data).__name__} does not hold rows in Arrow's form",
-            sides={
-                "given": repr(data)[:80],
-                "expected": "a pyarrow Table, RecordBatch or RecordBatchReader, a polars frame",
-            },
-            next_step="For a Spark DataFrame use append; for a list of dicts, pyarrow.Table.from_pylist(rows).",
-        )
-    return pa.RecordBatchReader.from_stream(data)
+        raise _no_rows(data)
+    try:
+        return _without_index(pa.RecordBatchReader.from_stream(data))
+    except pa.ArrowInvalid:
+        raise _no_rows(data) from None
+
+
+def _no_rows(data: Any) -> InputError:
+    return InputError(
+        f"a {type(data).__name__} does not hold rows in Arrow's form",
+        sides={
+            "given": repr(data)[:80],
+            "expected": "a pyarrow Table, RecordBatch or RecordBatchReader, a pandas or polars frame",
+        },
+        next_step="For a Spark DataFrame use append; for a list of dicts, pyarrow.Table.from_pylist(rows).",
+    )
+
+
+def _without_index(reader: pa.RecordBatchReader) -> pa.RecordBatchReader:
+    """The rows without numbers that pandas gave them; an index that has a name is a column like others."""
+    told = json.loads((reader.schema.metadata or {}).get(b"pandas", b"{}"))
+    numbers = {each for each in told.get("index_columns", ()) if isinstance(each, str) and _UNNAMED.fullmatch(each)}
+    names = [name for name in reader.schema.names if name not in numbers]
+    if len(names) == len(reader.schema.names):
+        return reader
+    schema = pa.schema([reader.schema.field(name) for name in names])
+    return pa.RecordBatchReader.from_batches(schema, (batch.select(names) for batch in reader))

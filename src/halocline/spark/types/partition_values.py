@@ -148,6 +148,8 @@ def typed_scalar(text: str | None, type: pa.DataType) -> Any:
     Example:
         >>> typed_scalar("2024-02-29", pa.date32())
         <pyarrow.Date32Scalar: datetime.date(2024, 2, 29)>
+        >>> typed_scalar("+20012-10-22", pa.date32()).cast(pa.int32())
+        <pyarrow.Int32Scalar: 6590000>
     """
     if text is None:
         return pa.scalar(None, type)
@@ -157,6 +159,9 @@ def typed_scalar(text: str | None, type: pa.DataType) -> Any:
         return pa.scalar(Decimal(text).quantize(Decimal(1).scaleb(-type.scale), context=_DIGITS), type)
     if pa.types.is_binary(type):
         return pa.scalar(text.encode(), type)
+    if pa.types.is_date(type):
+        # Arrow reads four digits of a year and no sign.
+        return pa.scalar(int(np.datetime64(text.removeprefix("+"), "D").astype(np.int64)), pa.int32()).cast(type)
     return pa.scalar(text).cast(type)
 
 

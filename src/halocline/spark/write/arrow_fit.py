@@ -25,7 +25,7 @@ from halocline.schema.visitor import types
 from halocline.spark.scan.not_null import is_complete
 from halocline.spark.types.assignment import Assignment, Casting
 from halocline.spark.types.partition_values import NULL_FOLDER
-from halocline.spark.write.physical import Physical
+from halocline.spark.write.physical import Physical, beyond_text
 
 
 class ArrowFit:
@@ -153,12 +153,18 @@ def folder_text(array: pa.Array, field: Field) -> pa.Array:
     if type == "timestamp":
         array = array.cast(pa.timestamp("us"))
     if type in ("timestamp", "timestamp_ntz"):
-        return _texts(array, lambda value: value.isoformat(" "))
+        try:
+            return _texts(array, lambda value: value.isoformat(" "))
+        except OverflowError:
+            raise beyond_text(field.name) from None
     if type == "binary":
         return _texts(array, lambda value: value.hex().upper())
     if type in ("float", "double"):
         return _texts(array, _float_text)
-    return array.cast(pa.string())
+    texts = array.cast(pa.string())
+    if type == "date" and pc.any(pc.invert(pc.match_substring_regex(texts, r"^\d{4}-"))).as_py():
+        raise beyond_text(field.name)
+    return texts
 
 
 def _texts(array: pa.Array, spell: Any) -> pa.Array:

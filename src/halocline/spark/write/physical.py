@@ -105,9 +105,22 @@ class Physical:
         return f"{sql} AS {quoted(field.name)}"
 
 
+def beyond_text(key: str) -> InputError:
+    """The error for times that the text of a partition does not tell."""
+    return InputError(
+        f"partition column {key} holds a time outside of the years 1 to 9999",
+        sides={"column": key, "log": "partition values are text with four digits for the year"},
+        next_step="Partition by another column, or correct the value.",
+    )
+
+
 def _logged(text: str, type: str, key: str) -> str:
-    if type == "timestamp":
-        return datetime.fromisoformat(text).isoformat(timespec="microseconds") + "Z"
+    if type in ("timestamp", "timestamp_ntz"):
+        try:
+            told = datetime.fromisoformat(text).isoformat(timespec="microseconds") + "Z"
+        except ValueError:
+            raise beyond_text(key) from None
+        return told if type == "timestamp" else text
     if type == "binary":
         try:
             return bytes.fromhex(text).decode()

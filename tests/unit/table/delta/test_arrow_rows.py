@@ -11,6 +11,7 @@ from decimal import Decimal
 import duckdb
 import polars
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 from tests.support.tables import Untouched, by_another_client, live_files
@@ -250,7 +251,47 @@ def test_columns_that_change_meanwhile_are_a_conflict(path):
     assert ids(table) == [1, 2, 3, 4]
 
 
-@pytest.mark.parametrize("given", [[{"id": 1}], "rows", None])
+@pytest.mark.parametrize("type", [pa.date32(), pa.timestamp("us"), pa.timestamp("us", "UTC")])
+@pytest.mark.parametrize("day", [6_590_000, -800_000])
+def test_partition_of_a_year_beyond_four_digits_is_refused(path, type, day):
+    days = pa.array([None, day], pa.int32()).cast(pa.date32())
+    moments = days if type == pa.date32() else days.cast(pa.int32()).cast(pa.int64())
+    if type != pa.date32():
+        moments = pc.multiply(moments, 86_400_000_000).cast(type)
+    table = hc.Table.create(path, pa.schema({"id": pa.int64(), "at": type}), partition_by="at")
+    with Untouched(path), pytest.raises(InputError, match="years 1 to 9999"):
+        table.append_arrow(pa.table({"id": [1, 2], "at": moments}))
+    table.append_arrow(pa.table({"id": [1], "at": moments.slice(0, 1)}))
+    assert ids(table) == [1]
+
+
+@pytest.mark.parametrize("partition_by", [(), ("name",)])
+def test_bytes_that_are_no_text_are_refused(path, partition_by):
+    offsets = pa.array([0, 2], pa.int32()).buffers()[1]
+    text = pa.Array.from_buffers(pa.string(), 1, [None, offsets, pa.py_buffer(b"\xff\xfe")])
+    table = hc.Table.create(path, pa.schema({"id": pa.int64(), "name": pa.string()}), partition_by=partition_by)
+    with Untouched(path), pytest.raises(SchemaError, match="not in order"):
+        table.append_arrow(pa.table({"id": [1], "name": text}))
+
+
+def test_numbers_that_pandas_gives_to_rows_are_no_column(path):
+    frame = ROWS.select(["id", "country"]).to_pandas()
+    table = hc.Table.create(path, frame[frame["id"] > 2])
+    assert table.to_arrow().schema.names == ["id", "country"]
+    table.append_arrow(frame[frame["id"] == 2])
+    assert ids(table) == [2, 3, 4]
+    named = hc.Table.create(path / "named", frame.set_index("id"))
+    assert sorted(named.to_arrow().schema.names) == ["country", "id"]
+
+
+@pytest.mark.parametrize("read", ["to_arrow", "to_pandas", "to_polars"])
+def test_column_that_is_asked_for_twice_is_refused(path, read):
+    table = hc.Table.create(path, ROWS)
+    with pytest.raises(InputError, match="column id is asked for twice"):
+        getattr(table, read)(columns=["id", "ID"])
+
+
+@pytest.mark.parametrize("given", [[{"id": 1}], "rows", None, ROWS["id"], polars.Series([1])])
 def test_what_holds_no_rows_is_refused(path, given):
     with pytest.raises(InputError, match="Arrow's form"):
         hc.Table.create(path, ROWS).append_arrow(given)
