@@ -34,7 +34,7 @@ def _are_names(value: Any) -> bool:
 
 
 _Kind = tuple[str, Callable[[Any], bool]]
-_MAPPING: Final[_Kind] = ("a dict", lambda value: isinstance(value, Mapping))
+_MAPPING: Final[_Kind] = ("a dict", lambda value: isinstance(value, Mapping) and _are_names(list(value)))
 _KINDS: Final[Mapping[str, _Kind]] = {
     "None": ("None", lambda value: value is None),
     "bool": ("True or False", lambda value: isinstance(value, bool)),
@@ -46,6 +46,7 @@ _KINDS: Final[Mapping[str, _Kind]] = {
     "Sequence[str]": ("a list of names", _are_names),
     "Mapping[str, str]": _MAPPING,
     "Mapping[str, Any]": _MAPPING,
+    "Identity": ("an Identity", lambda value: type(value).__name__ == "Identity"),
     "Release": ("a release", lambda value: type(value).__name__ == "Release"),
     "SparkSession": ("a Spark session", lambda value: hasattr(value, "conf")),
     "Txn": ("an application and its version, such as ('nightly-load', 42)", _is_transaction),

@@ -61,6 +61,16 @@ class Table(ABC):
         checks_arguments(cls)
         Table._classes[format] = cls
 
+    def __new__(cls, *given: Any, **named: Any) -> Self:
+        """Only tables of a format are made; `Table` itself is refused with the ways to one."""
+        if cls is Table:
+            raise InputError(
+                "a table is not made by calling Table",
+                sides={"given": ", ".join(map(repr, given))[:80] or "nothing"},
+                next_step="Open it with Table.for_path(path), or make a new one with Table.create(path, rows).",
+            )
+        return super().__new__(cls)
+
     def __init__(self, opened: Opening[Any]) -> None:
         self.opened = opened
 

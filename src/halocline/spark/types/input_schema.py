@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
-from halocline.errors import InputError, SchemaError, UnsupportedError
+from halocline.errors import InputError, SchemaError, UnsupportedError, needs_extra
 from halocline.formats.delta.configuration import column_mapping, identity, type_widening
 from halocline.formats.delta.configuration.metadata_rules import check_schema
 from halocline.schema import DataType, Field, Path, Struct, defaults
@@ -115,7 +115,7 @@ def _is_of_tables(key: str) -> bool:
 
 def _struct_of(schema: Any) -> Struct:
     if isinstance(schema, str):
-        return _parsed_ddl(schema)
+        return parsed_ddl(schema)
     if isinstance(schema, Struct):
         return schema
     if isinstance(schema, pa.Schema):
@@ -134,35 +134,40 @@ def _field_of(column: Any) -> Field:
         return column
     if callable(getattr(column, "jsonValue", None)):
         return field_from_json(column.jsonValue())
-    if isinstance(column, Mapping):
+    if isinstance(column, Mapping) and {"name", "type"} <= column.keys():
         return field_from_json(column)
     raise _no_schema(column)
 
 
 def _no_schema(given: Any) -> InputError:
+    rows = "Rows are given in Arrow's form: pyarrow.Table.from_pylist(rows), or pyarrow.table(columns)."
     return InputError(
         f"a {type(given).__name__} is no schema",
         sides={"given": repr(given)[:80], "expected": "a StructType, columns, or text such as 'id BIGINT, day DATE'"},
+        next_step=rows if isinstance(given, Mapping) else "",
     )
 
 
-def _parsed_ddl(text: str) -> Struct:
-    from pyspark.errors import PySparkException
-    from pyspark.sql.types import StructType
+def parsed_ddl(text: str, said: str | None = None, otherwise: str = "give the columns as a pyarrow.Schema") -> Struct:
+    """The columns that text declares, which Spark reads; `said` is what a user wrote of it."""
+    with needs_extra(f"Spark, which reads {said or text!r},", "spark"):
+        from pyspark.errors import PySparkException
+        from pyspark.sql.types import StructType
 
+    said = said or text
     try:
         parsed = StructType.fromDDL(text)
     except PySparkException as error:
         if error.getCondition() == "SESSION_OR_CONTEXT_NOT_EXISTS":
             raise InputError(
-                f"{text!r} is read by Spark, and there is no session",
-                sides={"given": text, "without a session": "a schema made in Python"},
-                next_step="Create a session first, or list the columns one by one.",
+                f"{said!r} is read by Spark, and there is no session",
+                sides={"given": said, "without a session": "a schema made in Python"},
+                next_step=f"Create a session first, or {otherwise}.",
             ) from None
         raise SchemaError(
-            f"{text!r} is no list of columns",
-            sides={"given": text, "Spark says": first_line(error)},
-            next_step="Write it as 'id BIGINT NOT NULL, day DATE'.",
+            f"{said!r} is no {'type' if said != text else 'list of columns'}",
+            sides={"given": said, "Spark says": first_line(error)},
+            next_step="" if said != text else "Write it as 'id BIGINT NOT NULL, day DATE'.",
         ) from None
     if not isinstance(parsed, StructType):
         raise SchemaError(f"{text!r} is a single type", sides={"given": text, "expected": "'id BIGINT, day DATE'"})

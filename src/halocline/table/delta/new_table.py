@@ -10,9 +10,12 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from halocline.errors import InputError, SchemaError, nearest
+import pyarrow as pa
+
+from halocline.errors import InputError, MissingExtraError, SchemaError, nearest
 from halocline.formats.delta.actions.action import DomainMetadata
 from halocline.formats.delta.commit.transaction import system_clock
 from halocline.formats.delta.configuration import clustering, column_mapping, properties
@@ -26,7 +29,7 @@ from halocline.schema.json_edge import type_from_json
 from halocline.schema.visitor import walk
 from halocline.spark.types import input_schema
 from halocline.spark.write.expressions import check_expressions
-from halocline.table.arguments import checks_creation
+from halocline.table.arguments import checked, checks_creation
 from halocline.table.delta.property_values import property_values
 
 if TYPE_CHECKING:
@@ -67,7 +70,18 @@ class Identity:
     step: int = 1
     always: bool = True
 
+    def __post_init__(self) -> None:
+        for name, value, kind, expected in (
+            ("start", self.start, int, "a whole number"),
+            ("step", self.step, int, "a whole number"),
+            ("always", self.always, bool, "True or False"),
+        ):
+            if type(value) is not kind:
+                sides = {"given": type(value).__name__, "expected": expected}
+                raise InputError(f"{name} of Identity cannot be {value!r:.80}", sides=sides)
 
+
+@partial(checked, "column")
 def column(
     name: str,
     type: Any,
@@ -82,7 +96,7 @@ def column(
 
     Args:
         name: Its name.
-        type: Its type: text in Spark's words such as `bigint` or `decimal(10,2)`, or a Spark type.
+        type: Its type: text in Spark's words such as `bigint` or `decimal(10,2)`, or a type of Spark or Arrow.
         nullable: Whether nulls are allowed.
         comment: A description for people.
         default: SQL for the value of rows that come without the column.
@@ -167,14 +181,22 @@ def _type(type: Any) -> DataType:
         if _PARAMETRISED.fullmatch(word):
             return Primitive(word.replace("numeric", "decimal"))
         try:
-            return input_schema.declared(f"`x` {type}", keep_lengths=True).fields[0].type
-        except InputError:
+            parsed = input_schema.parsed_ddl(f"`x` {type}", type, "give a type of Arrow, such as pa.list_(pa.string())")
+            return input_schema.declared(parsed, keep_lengths=True).fields[0].type
+        except (InputError, MissingExtraError):
             if not word.isalpha() or not nearest(word, _TYPES):
                 raise
             raise SchemaError.unknown(f"there is no type {type!r}", type, _TYPES) from None
     if isinstance(type, DataType):
         return type
+    if isinstance(type, pa.DataType):
+        return input_schema.declared(pa.schema({"x": type})).fields[0].type
     value = getattr(type, "jsonValue", None)
+    if not callable(value) and not isinstance(type, Mapping):
+        raise SchemaError(
+            f"{type!r:.80} is no type of a column",
+            sides={"given": str(type)[:80], "expected": "text such as 'bigint', or a type of Spark or Arrow"},
+        )
     return type_from_json(value() if callable(value) else type)
 
 
