@@ -7,6 +7,7 @@ import random
 import subprocess
 import sys
 from decimal import Decimal
+from pathlib import Path
 
 import duckdb
 import polars
@@ -349,6 +350,20 @@ def test_one_large_batch_becomes_row_groups_and_files_that_fit_into_memory(path)
     assert len(live_files(path)) == 2
     assert max(row_groups(path)) <= 80
     assert ids(table) == list(range(180))
+
+
+def test_first_block_of_the_page_needs_the_core_alone(tmp_path):
+    page = Path(__file__).parents[4] / "docs" / "without-spark.md"
+    block = page.read_text().split("```python\n")[1].split("```")[0]
+    absent = (
+        "import sys, importlib.util\n"
+        "found = importlib.util.find_spec\n"
+        "importlib.util.find_spec = lambda name, *more: None if name in ('pandas', 'polars') else found(name, *more)\n"
+        "sys.modules['pyspark'] = sys.modules['py4j'] = sys.modules['polars'] = None\n"
+    )
+    command = [sys.executable, "-c", absent + block]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
 
 
 STREAMED = """
