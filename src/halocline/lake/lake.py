@@ -227,7 +227,8 @@ class Lake:
         try:
             return self._entries[found_name(name, list(self._entries), self.place)]
         except NotFoundError:
-            if self.prefix is None:
+            # A part with a slash is no folder: parquet.`/data/orders` is a name that Spark knows.
+            if self.prefix is None or any("/" in part for part in parts_of(name)):
                 raise
             store = self._store(url := self.place_for(name))
             formats = formats_at(store)

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
-from halocline.errors import InputError, UnsupportedError
+from halocline.errors import InputError, UnsupportedError, nearest
 from halocline.spark.types.columns import quoted
 from halocline.statements.text import Reader, SqlToken, tokens_of
 
@@ -63,8 +63,19 @@ class _Reference:
 
 
 def path_of(parts: Sequence[str]) -> str | None:
-    """The path in a name such as ``delta.`lake/orders` ``; None if the name is none of these."""
-    return parts[1] if len(parts) == 2 and parts[0].lower() in FORMATS else None
+    """The path in a name such as ``delta.`lake/orders` ``; None if the name is none of these.
+
+    Raises:
+        InputError: A path stands behind a format that there is not, but whose name is like one of ours.
+    """
+    if len(parts) != 2:
+        return None
+    format, path = parts
+    if format.lower() in FORMATS:
+        return path
+    if "/" in path and nearest(format, FORMATS):
+        raise InputError.unknown(f"there is no format {format}", format, sorted(FORMATS))
+    return None
 
 
 def frame(spark: SparkSession, text: str, find: Find, args: Any = None) -> DataFrame:

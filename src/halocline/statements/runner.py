@@ -11,6 +11,7 @@ from halocline.errors import InputError, NotFoundError, UnsupportedError, neares
 from halocline.spark.session.analysis import unlogged
 from halocline.spark.session.session import check_running
 from halocline.statements import alter, create, maintain, rows
+from halocline.statements.meant import mistyped, raise_mistyped, raise_unknown_name
 from halocline.statements.references import frame, names_of_feeds, path_of, references
 from halocline.statements.target import NotOursError, StatementTarget, Translate
 from halocline.statements.text import Reader, bound, statements_of
@@ -165,6 +166,7 @@ def _run_one(
             told = None
         except Exception as error:
             _raise_missing(error, names, text)
+            raise_mistyped(error, text)
             _raise_told(error, text)
             raise
         finally:
@@ -212,6 +214,7 @@ def _passed_on(
         known = {*_QUERIES, *_ON_TABLES, *_statements(), *rows.STATEMENTS}
         meant = nearest(head, known) if stopped and head not in known else ""
         if not meant:
+            raise_mistyped(error, text)
             raise
         raise UnsupportedError(
             f"no statement begins with {head}",
@@ -222,6 +225,7 @@ def _passed_on(
 
 def _raise_missing(error: Exception, names: TableNames, text: str) -> None:
     """Tells of a name that Spark does not know either, with the nearest that is known."""
+    raise_unknown_name(error)
     if names.known() and (unknown := _UNKNOWN.search(str(error))) is not None:
         raise names.missing(Reader(unknown["name"]).name()) from None
     if _NO_FEED in str(error):
@@ -255,8 +259,9 @@ def _refuse_ours(text: str, names: TableNames, head: str) -> None:
             reader.at = start + 1
             continue
         if names.find(parts) is not None:
+            _, meant = mistyped(text) or ("", "")
             raise UnsupportedError(
                 f"{head} {'.'.join(parts)} is not done here",
                 sides={"statement": text[:300], "table": "is not one of Spark's catalog"},
-                next_step="See docs/sql.md for what is understood.",
+                next_step=(f"Did you mean {meant}? " if meant else "") + "See docs/sql.md for what is understood.",
             )

@@ -487,12 +487,68 @@ def test_what_is_not_understood_as_a_whole_does_nothing(unharmed, text):
         ("DELETE FROM t WHER id = 1", "WHERE"),
         ("ALTER TABLE t RENAM COLUMN id TO key", "RENAME"),
         ("MERGE INTO t USING t AS s ON true WHEN MATHCED THEN DELETE", "MATCHED"),
+        ("SELECT * FROM t VERSON AS OF 0", "VERSION"),
+        ("SELECT * FROM t TIMESTMP AS OF '2026-11-01'", "TIMESTAMP"),
+        ("INSERT OVERWRITE t SELCT 1, 'a', 1", "SELECT"),
+        ("INSERT INTO t REPLACE WHER part = 1 SELECT 1, 'a', 1", "WHERE"),
+        ("CREATE TABEL u (id INT)", "TABLE"),
+        ("CREATE TABLE u SHALOW CLONE t", "SHALLOW"),
+        ("DESCRIBE HISTRY t", "HISTORY"),
+        ("DESC DETIAL t", "DETAIL"),
+        ("SHOW TBALES", "TABLES"),
+        ("SHOW TBLPROPERTEIS t", "TBLPROPERTIES"),
+        ("SHOW CREATE TABEL t", "TABLE"),
     ],
 )
 def test_a_mistyped_word_of_a_statement_is_answered_with_the_nearest(unharmed, text, meant):
     with pytest.raises(UnsupportedError, match=f"Did you mean {meant}"):
         unharmed.sql(text)
     assert unharmed.table("t").version == 0, "a part of the statement was done"
+
+
+@pytest.mark.connect
+@pytest.mark.parametrize(
+    ("text", "meant"),
+    [
+        ("SELECT * FROM table_change('t', 0)", "table_changes"),
+        ("SELECT * FROM t JOIN tablechanges('t', 0) AS c ON true", "table_changes"),
+        ("SELECT * FROM halocline_serch('t', 'x')", "halocline_search"),
+        ("INSERT INTO t SELECT * FROM table_change('t', 0)", "table_changes"),
+        ("DELETE FROM t WHERE id IN (SELECT id FROM table_change('t', 0))", "table_changes"),
+        (
+            "MERGE INTO t USING (SELECT * FROM table_change('t', 0)) s ON t.id = s.id WHEN MATCHED THEN DELETE",
+            "table_changes",
+        ),
+        ("CREATE TABLE u AS SELECT * FROM table_change('t', 0)", "table_changes"),
+        ("CREATE TABLE u (id INT) USING detla", "delta"),
+        ("SELECT * FROM detla.`/lake/t`", "delta"),
+    ],
+)
+def test_a_mistyped_function_or_format_is_answered_with_the_nearest(unharmed, text, meant):
+    with pytest.raises(InputError) as told:
+        unharmed.sql(text)
+    assert told.value.sides["nearest"] == meant
+    assert unharmed.table("t").version == 0, "a part of the statement was done"
+    assert unharmed.names == ["t"]
+
+
+def test_a_function_or_format_of_somebody_else_stays_sparks(spark, unharmed):
+    for text in (
+        "SELECT * FROM nothing_like_ours('t')",
+        "CREATE TABLE u (id INT) USING kudu_files",
+        "SELECT * FROM cobol.`/x`",
+    ):
+        with pytest.raises((PySparkException, InputError), match=r"nothing_like_ours|kudu_files|cobol"):
+            unharmed.sql(text)
+    assert unharmed.sql("SELECT * FROM range(2)").count() == 2
+
+
+def test_files_of_spark_are_read_by_their_path_beside_tables_of_a_lake(spark, lake, tmp_path_factory):
+    files = tmp_path_factory.mktemp("files") / "ids"
+    spark.range(3, 6).write.parquet(str(files))
+    assert rows(lake, f"SELECT id FROM parquet.`{files}` JOIN t USING (id)") == [(3,), (4,)]
+    with pytest.raises((PySparkException, NotFoundError), match="nowhere"):
+        lake.sql(f"SELECT id FROM parquet.`{files}/nowhere`")
 
 
 @pytest.fixture(scope="module")
