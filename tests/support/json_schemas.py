@@ -2,7 +2,9 @@
 
 A schema says which keys an object has, of which type, and which are always there; others may be added. An object whose
 keys are data (features, properties, addresses) is a map, recognised by keys that are no names, or listed in `MAPS`; one
-that a table's writer fills as it likes is listed in `FREE`.
+that a table's writer fills as it likes is listed in `FREE`. Where the results of a command differ by what it is asked
+for, there is an alternative for each of these `FORMS`. A key that is not always there is listed in `OPTIONAL`, with the
+reason.
 """
 
 from __future__ import annotations
@@ -21,8 +23,44 @@ import typer
 from halocline.cli.commands import COMMANDS
 
 SCHEMAS = Path(__file__).parents[2] / "docs" / "schemas"
-MAPS = frozenset({"properties", "sides", "ways", "features", "clients", "files", "labels", "releases", "requires"})
+MAPS = frozenset(
+    {"properties", "sides", "ways", "features", "clients", "files", "labels", "releases", "requires"}
+    | {"after", "supported", "views"}
+)
 FREE = frozenset({"entries", "operationParameters", "operationMetrics", "metrics", "detail"})
+FORMS: dict[str, tuple[str, ...]] = {
+    "features": ("levels", "name"),
+    "fleet-raise-level": ("epoch",),
+    "history-show": ("version",),
+    "inspect": ("tableVersion", "hasProtocol"),
+    "lint": ("fixed",),
+    "matrix": ("features", "releases", "verdicts"),
+    "plan": ("id",),
+}
+"""The keys that tell the forms of a command's result apart, by being there or not."""
+
+OPTIONAL: dict[str, tuple[str, ...]] = {
+    "what a table already is cannot break": ("check.clients[].*.breaks",),
+    "a reason that was computed has no source": (
+        "check.clients[].*.reasons[].source",
+        "matrix.releases[].*.reasons[].source",
+        "matrix.verdicts[].reasons[].source",
+    ),
+    "only a wrong answer says what is wrong": ("matrix.features[].*.*[].what",),
+    "what is empty in the record of a feature is left out": (
+        *("features.addedByMetadata", "features.aliases", "features.drop", "features.enabledBy", "features.legacy"),
+        *("features.modes", "features.note", "features.requires", "features.upgradesExisting"),
+    ),
+    "a fleet was asked": ("inspect.usedBy",),
+    "the slices of the table can be counted": ("inspect.pending",),
+    "each type has keys of its own": tuple(
+        f"inspect.schema.fields[].type.{key}" for key in ("containsNull", "elementType", "fields")
+    ),
+    "formats differ in what they say about a finding": ("lint.findings[].byHand", "lint.findings[].unsafe"),
+    "relevance was asked for": ("search.scores",),
+}
+"""The keys that are not always there, by the reason."""
+
 _TEXT = {"type": "string"}
 _NUMBER = {"type": "integer"}
 _TEXT_OR_NULL = {"type": ["null", "string"]}
@@ -85,6 +123,7 @@ UNPRINTED: dict[str, Any] = {
     ),
     "plan.mended[]": _object(member=_TEXT, table=_TEXT, verdict=_TEXT),
     "plan.leftOut.*": _TEXT,
+    "search.rows[]": {"type": "object"},
     "status.by": _TEXT_OR_NULL,
     "survey.target": {
         "anyOf": [
@@ -184,6 +223,20 @@ def _schema(kind: str, values: list[Any], name: str) -> dict[str, Any]:
     }
 
 
+def _schema_of_forms(samples: list[Any], command: str) -> dict[str, Any]:
+    """A schema that has an alternative for each form in which the command prints; a key is the same in all of them."""
+    keys, forms = FORMS.get(command, ()), dict[tuple[bool, ...], list[Any]]()
+    if not keys:
+        return schema_of(samples)
+    for each in samples:
+        forms.setdefault(tuple(isinstance(each, dict) and key in each for key in keys), []).append(each)
+    shared = schema_of([each for each in samples if isinstance(each, dict)])["properties"]
+    found = [schema_of(forms[form]) for form in sorted(forms)]
+    for each in found:
+        each.update({"properties": {key: shared[key] for key in each["properties"]}} if "properties" in each else {})
+    return {"anyOf": found}
+
+
 def with_unprinted(schema: dict[str, Any], path: str) -> dict[str, Any]:
     """A schema that also takes what the tests do not print."""
     if path in UNPRINTED:
@@ -214,6 +267,20 @@ def silent(schema: Any, path: str, name: str = "") -> Iterator[str]:
     for each in schema.get("anyOf", ()):
         if each.get("type") != "null":
             yield from silent(each, path, name)
+
+
+def optional(schema: Any, path: str) -> Iterator[str]:
+    """The keys that a schema names and does not require."""
+    if isinstance(schema, bool):
+        return
+    for key, each in schema.get("properties", {}).items():
+        if key not in schema.get("required", ()):
+            yield f"{path}.{key}"
+        yield from optional(each, f"{path}.{key}")
+    yield from optional(schema.get("additionalProperties", True), f"{path}.*")
+    yield from optional(schema.get("items", True), f"{path}[]")
+    for each in schema.get("anyOf", ()):
+        yield from optional(each, path)
 
 
 def read(command: str) -> dict[str, Any] | None:
@@ -260,5 +327,5 @@ def write(samples: dict[str, list[Any]]) -> None:
         title = f"{known[command]} --output json"
         head = {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": title}
         (SCHEMAS / f"{command}.json").write_text(
-            json.dumps({**head, **with_unprinted(schema_of(printed), command)}, indent=2) + "\n"
+            json.dumps({**head, **with_unprinted(_schema_of_forms(printed, command), command)}, indent=2) + "\n"
         )

@@ -3,12 +3,22 @@
 from __future__ import annotations
 
 import json
+import re
 
 import jsonschema
 import pytest
 from tests.support.fleets import in_memory
 from tests.support.hudi_tables import HudiTableMaker
-from tests.support.json_schemas import SCHEMAS, closed, commands, schema_of, silent, with_unprinted
+from tests.support.json_schemas import (
+    OPTIONAL,
+    SCHEMAS,
+    closed,
+    commands,
+    optional,
+    schema_of,
+    silent,
+    with_unprinted,
+)
 
 from halocline.cli import main
 from halocline.fleet.server.hosting import embedded
@@ -55,6 +65,23 @@ def test_schema_knows_what_stands_where_the_tests_print_nothing(path):
     schema = json.loads(path.read_text())
     assert schema == with_unprinted(schema, path.stem)
     assert list(silent(schema, path.stem)) == []
+
+
+@pytest.mark.parametrize("path", sorted(SCHEMAS.glob("*.json")), ids=lambda path: path.stem)
+def test_schema_requires_every_key_for_which_no_reason_to_be_absent_is_noted(path):
+    noted = {key for keys in OPTIONAL.values() for key in keys if re.split(r"[.\[]", key)[0] == path.stem}
+    assert set(optional(json.loads(path.read_text()), path.stem)) == noted
+
+
+def test_reasons_for_absent_keys_belong_to_commands():
+    assert {re.split(r"[.\[]", key)[0] for keys in OPTIONAL.values() for key in keys} <= commands().keys()
+
+
+def test_key_that_every_sample_has_is_required_and_one_that_it_does_not_require_is_found():
+    schema = schema_of([{"a": 1, "b": [{"c": 1}]}, {"a": 2, "b": [{"c": 2, "d": 3}]}])
+    assert list(optional(schema, "x")) == ["x.b[].d"]
+    schema["required"].remove("a")
+    assert list(optional({"anyOf": [schema, {"type": "null"}]}, "x")) == ["x.a", "x.b[].d"]
 
 
 def test_schema_of_samples_takes_them_and_no_other_types():
