@@ -74,7 +74,9 @@ def _object(**properties: Any) -> dict[str, Any]:
 _TABLE_LEVEL = _object(table=_TEXT, ladder=_TEXT, level=_NUMBER, sinceMs=_NUMBER)
 _REQUIREMENT = _object(ladder=_TEXT, level=_NUMBER)
 _HOLD = _object(ladder=_TEXT, name=_TEXT, level=_NUMBER, untilMs=_NUMBER, reason=_TEXT, actor=_TEXT)
+_TOGETHER = {"anyOf": [{"type": "null"}, _object(upgrade=_TEXT, drop={"type": "array", "items": _TEXT})]}
 UNPRINTED: dict[str, Any] = {
+    "check.clients[].*.fix.together": _TOGETHER,
     "fleet-describe.ladders[].downgrade": {
         "anyOf": [
             {"type": "null"},
@@ -112,7 +114,9 @@ UNPRINTED: dict[str, Any] = {
     "inspect.usedBy[].leaseLeft": _NUMBER_OR_NULL,
     "lint.unset[]": _TEXT,
     "matrix.releases[].*.fix.older": _TEXT_OR_NULL,
+    "matrix.releases[].*.fix.together": _TOGETHER,
     "matrix.verdicts[].fix.older": _TEXT_OR_NULL,
+    "matrix.verdicts[].fix.together": _TOGETHER,
     "matrix.verdicts[].fix.upgrade": _TEXT_OR_NULL,
     "matrix.features[].*.*.until": _TEXT_OR_NULL,
     "move.stages[].subjects[]": _TEXT,

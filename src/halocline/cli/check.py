@@ -67,7 +67,7 @@ def show(
     asked = [*(f"enable {each}" for each in enable or ()), *(f"drop {each}" for each in drop or ())]
     cannot = [each.now for each in found.outlooks if not each.now.ok]
     broken = {way: found.broken(at) for at, way in enumerate(proposal.ways)}
-    steps = [_next_step(found, at) for at in range(len(found.after))] or [next_step(cannot)]
+    steps = [_next_step(found, at) for at in range(len(found.after))] or [_now_step(found)]
     facts: dict[str, Any] = {
         "table": table,
         "version": proposal.version,
@@ -144,7 +144,7 @@ def _why(outlook: Outlook) -> str:
 def _verdict_lines(found: Forecast, proposal: FeatureProposal, cannot: Sequence[Verdict]) -> Iterator[str]:
     total = len(found.outlooks)
     if not proposal.ways:
-        yield f"Cannot: {len(cannot)} of {total}." + _then(next_step(cannot))
+        yield f"Cannot: {len(cannot)} of {total}." + _then(_now_step(found))
     for at, (way, terms) in enumerate(proposal.ways.items()):
         broken = found.broken(at)
         silently = [_shown(each.client) for each in broken if each.after[at].wrong]
@@ -157,7 +157,13 @@ def _verdict_lines(found: Forecast, proposal: FeatureProposal, cannot: Sequence[
 
 
 def _next_step(found: Forecast, way: int) -> str:
-    return found.next_step(way) or next_step(each.after[way] for each in found.still_unable(way))
+    still = (each.after[way] for each in found.still_unable(way))
+    return found.next_step(way) or next_step(still, present=found.now.protocol.features)
+
+
+def _now_step(found: Forecast) -> str:
+    """What would help those who cannot as things are."""
+    return next_step((each.now for each in found.outlooks if not each.now.ok), present=found.now.protocol.features)
 
 
 def _then(step: str) -> str:

@@ -13,7 +13,7 @@ The limit: it is as good as the knowledge behind it and as complete as the list 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -164,7 +164,8 @@ class Forecast:
 
     def next_step(self, way: int = 0) -> str:
         """What would keep those that break, as a sentence; empty if none does."""
-        return next_step(verdict for each in self.outlooks if (verdict := each.breaking[way]) is not None)
+        broken = (verdict for each in self.outlooks if (verdict := each.breaking[way]) is not None)
+        return next_step(broken, present=self.now.protocol.features)
 
 
 def forecast(clients: Iterable[Client], now: Terms, *after: Terms) -> Forecast:
@@ -184,8 +185,14 @@ def newest_known(format: str = "delta") -> tuple[Client, ...]:
     )
 
 
-def next_step(verdicts: Iterable[Verdict]) -> str:
-    """What would turn these verdicts into `ok`, as a clause for people; of a product, the latest release it takes."""
+def next_step(verdicts: Iterable[Verdict], *, present: Set[str] = frozenset()) -> str:
+    """What would turn these verdicts into `ok`, as a clause for people; of a product, the latest release it takes.
+
+    Args:
+        verdicts: The verdicts.
+        present: The features that the table has. Only these are proposed to be dropped where no release helps alone:
+            to drop one that is about to come in would be to leave the change.
+    """
     upgrades, rest = dict[str, Version](), list[str]()
     for verdict in verdicts:
         release, fix = verdict.release, verdict.fix
@@ -196,8 +203,13 @@ def next_step(verdicts: Iterable[Verdict]) -> str:
         elif verdict.unknown:
             meant = f"write {near}@{release.version} if that is meant, or " if (near := verdict.nearest_product) else ""
             rest.append(f"{meant}find out whether {release} {root}s it")
+        elif fix is not None and fix.together is not None and present.issuperset(fix.together.drop):
+            both = fix.together
+            rest.append(f"upgrade {release.product} to {both.upgrade.version} and drop {_listed(both.drop)}")
         elif fix is not None and fix.older is not None:
             rest.append(f"{release.product} {root}s it only before {fix.older[1].until}")
+        elif fix is not None and fix.drop and present.issuperset(fix.drop):
+            rest.append(f"drop {_listed(fix.drop)}, with which {release.product} has no known release that {root}s it")
         else:
             rest.append(f"{release.product} has no known release that {root}s it")
     steps = [f"upgrade {_listed([f'{name} to {version}' for name, version in upgrades.items()])}"] if upgrades else []

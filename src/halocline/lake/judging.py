@@ -147,7 +147,8 @@ def _in_the_way(facts: TableFacts, users: Sequence[SurveyedUser]) -> Iterator[st
         broken = [each for each in users if each.outlook.breaking[at] is not None]
         if broken:
             shown = [f"{each.client.release} ({each.outlook.after[at].answer})" for each in broken]
-            step = next_step(verdict for each in broken if (verdict := each.outlook.breaking[at]) is not None)
+            verdicts = (verdict for each in broken if (verdict := each.outlook.breaking[at]) is not None)
+            step = next_step(verdicts, present=broken[0].outlook.now.protocol.features)
             named = f"{way}: " if len(facts.ways) > 1 else ""
             yield f"{named}{shortened(shown, _MOST_NAMED)} would break: {step}"
 

@@ -298,3 +298,26 @@ def test_each_answer_tells_how_it_is_known(orders, capsys, client, known):
     (found,) = json.loads(out)["clients"]
     (after,) = (each for way, each in found.items() if isinstance(each, dict) and way != "now")
     assert after["evidence"] == known
+
+
+def test_an_upgrade_and_a_removal_are_told_together_where_neither_helps_alone(tmp_path, capsys):
+    features = {"delta.feature.timestampNtz": "supported", "delta.feature.vacuumProtocolCheck": "supported"}
+    created(tmp_path / "orders", features)
+    asked = [str(tmp_path / "orders"), "--client", "deltalake@0.5.8", "--operation", "write"]
+    code, out, _ = run(capsys, *asked)
+    assert code == 2
+    assert "Next: upgrade deltalake to 0.16.0 and drop vacuumProtocolCheck." in " ".join(out.split())
+    code, out, _ = run(capsys, *asked, "--output", "json")
+    told = json.loads(out)
+    assert told["clients"][0]["now"]["fix"]["together"]["drop"] == ["vacuumProtocolCheck"]
+    assert told["next"] == "upgrade deltalake to 0.16.0 and drop vacuumProtocolCheck"
+
+
+def test_a_removal_is_told_where_no_release_helps_and_not_of_what_is_to_come_in(tmp_path, capsys):
+    created(tmp_path / "orders", {"delta.feature.vacuumProtocolCheck": "supported"})
+    created(tmp_path / "plain")
+    asked = ["--client", "deltalake@1.6.6", "--operation", "write"]
+    _, out, _ = run(capsys, str(tmp_path / "orders"), *asked)
+    assert "Next: drop vacuumProtocolCheck, with which deltalake has no known release" in " ".join(out.split())
+    _, out, _ = run(capsys, str(tmp_path / "plain"), "--enable", "vacuumProtocolCheck", *asked)
+    assert "Next: deltalake has no known release that writes it." in " ".join(out.split())

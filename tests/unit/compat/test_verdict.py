@@ -317,6 +317,10 @@ def test_reasons_carry_the_source_of_the_fact():
          "only older releases work: delta-spark from 4.0.0 and before 4.0.1"),
         ("deltalake@1.7.0", "(1,2)", "read", "known to work is deltalake from 0.5.8 on"),
         ("dbr@11.3", VECTORS, "read", "upgrade to databricks-runtime 12.2 or later, or drop deletionVectors"),
+        ("deltalake@0.5.8", "(3,7|R: timestampNtz|W: checkpointProtection,timestampNtz)", "write",
+         "upgrade to deltalake 0.16.0 or later and drop checkpointProtection"),
+        ("deltalake@0.5.8", "(1,7|W: allowColumnDefaults,checkpointProtection)", "write",
+         "upgrade to deltalake 0.24.0 and drop checkpointProtection"),
         ("delta-spark@4.4.0", "(1,7|W: collations)", "write", "None"),
         ("powerbi@2.131", "(1,2)", "read", "None"),
         ("delta-spark@4.0.0", "(1,2)", "write", "None"),
@@ -330,7 +334,7 @@ def test_a_proposed_fix_really_works():
     chance = random.Random(5)
     names = list(features("delta"))
     products = [each for each in Knowledge.load().products.values() if "delta" in each.formats]
-    proposals = 0
+    proposals = together = 0
     for _ in range(400):
         product = chance.choice(products)
         release = Release(product.name, chance.choice(product.boundaries("delta", "write")))
@@ -347,7 +351,26 @@ def test_a_proposed_fix_really_works():
             for name in verdict.fix.drop:
                 smaller = smaller.without_feature(name)
             assert can(release, smaller, "write").ok, f"{verdict!r}: {verdict.fix}"
+        if (both := verdict.fix.together) is not None:
+            proposals += 1
+            together += 1
+            smaller = protocol
+            for name in both.drop:
+                smaller = smaller.without_feature(name)
+            assert can(both.upgrade, smaller, "write").ok, f"{verdict!r}: {verdict.fix}"
+            assert not can(both.upgrade, protocol, "write").ok, f"the upgrade alone would do: {verdict.fix}"
+            assert not can(release, smaller, "write").ok, f"the removal alone would do: {verdict.fix}"
     assert proposals > 50
+    assert together > 5
+
+
+def test_what_helps_only_together_is_told_with_the_command_and_to_programs():
+    fix = can("deltalake@0.5.8", "(3,7|R: timestampNtz|W: checkpointProtection,timestampNtz)", "write").fix
+    drop = "halocline plan lake/orders --drop checkpointProtection"
+    assert fix.sentence("lake/orders") == f"Upgrade to deltalake 0.16.0 or later, and: {drop}"
+    told = fix.to_dict()
+    assert told["together"] == {"upgrade": "deltalake@0.16.0", "drop": ["checkpointProtection"]}
+    assert (told["upgrade"], told["drop"]) == (None, []), "neither does by itself"
 
 
 def test_dropping_is_proposed_also_where_only_a_number_stands_in_the_way():
@@ -382,7 +405,7 @@ def test_a_verdict_as_data_has_reasons_and_fix():
                 "text": "reads deletionVectors from 427, wrongly before 469",
             },
         ],
-        "fix": {"upgrade": "trino@469", "older": None, "drop": ["deletionVectors"]},
+        "fix": {"upgrade": "trino@469", "older": None, "drop": ["deletionVectors"], "together": None},
     }
 
 
