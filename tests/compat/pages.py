@@ -29,7 +29,6 @@ _RENEW = """`make compat` and `make compat-jvm` measure again; `python -m tests.
 _READING = """From a release on; `[a, b)` ends before b; a dash is a refusal, `?` is not known; what readers need
 not know has no entry for them."""
 _SIGNS = {Answer.WRONG: "**wrong**", Answer.UNKNOWN: "?"}
-_FIRST_YEAR = 2000
 
 
 def data_of(product: str) -> Path:
@@ -89,8 +88,10 @@ def _page(product: Product, outcomes: Sequence[Outcome]) -> str:
 def _begin(product: Product) -> str:
     text = f"A release is `{product.name}@{product.newest}`; `{product.name}@latest` is the newest that is known. "
     text += f"Known are {_range(product)}. "
-    if int(str(product.newest).partition(".")[0]) > _FIRST_YEAR:
+    if product.by_day:
         text += "It shows its users no releases, so it goes by the day on which it is used. "
+    if product.numbered:
+        text += f"It goes {product.numbered}. "
     if product.aliases:
         text += f"Also found as {', '.join(f'`{each}`' for each in product.aliases)}. "
     if product.unlisted is Answer.UNKNOWN:

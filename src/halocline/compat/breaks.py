@@ -197,7 +197,9 @@ def next_step(verdicts: Iterable[Verdict], *, present: Set[str] = frozenset()) -
     for verdict in verdicts:
         release, fix = verdict.release, verdict.fix
         root = verdict.operation.partition(".")[0]
-        if fix is not None and fix.upgrade is not None:
+        if verdict.meant_otherwise:
+            rest.append(f"write another version than {release}: {verdict.meant_otherwise}")
+        elif fix is not None and fix.upgrade is not None:
             needed = fix.upgrade.version
             upgrades[release.product] = max(upgrades.get(release.product, needed), needed)
         elif verdict.unknown:

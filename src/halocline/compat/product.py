@@ -22,6 +22,7 @@ from halocline.versions import Version
 OPERATIONS: Final = ("read", "write")
 """What a party can do to a table; finer operations add a dot and a word."""
 
+_FIRST_YEAR: Final = 2000
 ANY: Final = "*"
 """The token of a fact about all features that have none of their own. It does not stand for numbers."""
 
@@ -178,6 +179,8 @@ class Product:
         upgrades: Where it moves tables up when it writes them.
         source: Where the answer to a token without a fact is known from; empty if that is `unknown`.
         trials: What was tried on real tables.
+        by_day: True for a service that shows no releases: a version is the day on which it is used, `2026.3.2`.
+        numbered: What gives a service its number, where that is not plain: `by the version of its engine`.
     """
 
     name: str
@@ -195,6 +198,27 @@ class Product:
     upgrades: tuple[OwnUpgrade, ...] = ()
     source: str = ""
     trials: tuple[Trial, ...] = ()
+    by_day: bool = False
+    numbered: str = ""
+
+    @property
+    def numbering(self) -> str:
+        """How its versions are to be written, as a clause for people; empty if that is plain.
+
+        Example:
+            >>> from halocline.compat.knowledge import Knowledge
+            >>> Knowledge.load().product("snowflake").numbering.partition(":")[0]
+            'snowflake goes by the day on which it is used'
+        """
+        how = "by the day on which it is used" if self.by_day else self.numbered
+        return f"{self.name} goes {how}: {self.name}@{self.newest}" if how else ""
+
+    def can_have(self, version: Version) -> bool:
+        """Whether a version is written as this product numbers its own."""
+        if not self.by_day or not version.known:
+            return version.known
+        year, month, *_ = (*version.core, 1)
+        return year >= _FIRST_YEAR and 1 <= month <= 12
 
     @property
     def newest(self) -> Version:
@@ -214,7 +238,13 @@ class Product:
 
     def knows(self, version: Version) -> bool:
         """Whether the release lies in the known range; a vendor's build of the last release does."""
-        return version.known and self.first <= version and (self.last is None or version.release <= self.last)
+        if not version.known or version < self.first:
+            return False
+        if self.last is None:
+            return True
+        # The days of a month belong to it.
+        until = Version.of(*version.core[: len(self.last.core)]) if self.by_day else version.release
+        return until <= self.last
 
     def lineage(self, operation: str) -> tuple[str, ...]:
         """The operations whose facts count, finest first."""

@@ -24,6 +24,7 @@ _KEYS: Final[Mapping[type, Mapping[str, str]]] = {
         "name": "product",
         "formats": "format",
         "numbers_only": "numbers-only",
+        "by_day": "by-day",
         "facts": "fact",
         "pins": "pin",
         "upgrades": "upgrade",

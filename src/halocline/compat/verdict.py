@@ -131,7 +131,7 @@ class Verdict:
             left = None if in_use is None else frozenset(name for name in in_use if base(name) not in dropped)
             return can(release, Terms(protocol, left), self.operation, knowledge=self._knowledge)
 
-        if product is None:
+        if product is None or self.meant_otherwise:  # no release is later than a number that the product does not have
             return nearest_fix(self.release, self.protocol, (), judge)
         release = Release(product.name, self.release.version)
         return nearest_fix(release, self.protocol, product.boundaries(self.protocol.format, self.operation), judge)
@@ -193,6 +193,12 @@ class Verdict:
     def nearest_product(self) -> str:
         """The product that may be meant, where nothing is known about the one that was judged; else empty."""
         return "" if self._support.product is not None else nearest(self.release.product, Knowledge.load().files)
+
+    @property
+    def meant_otherwise(self) -> str:
+        """How the product numbers itself, where the version that was judged is no such number; else empty."""
+        product = self._support.product
+        return "" if product is None or product.can_have(self.release.version) else product.numbering
 
     def _repr_html_(self) -> str:
         asked = f"{escape(str(self.release))}, {escape(self.operation)}, {escape(str(self.protocol))}"
@@ -383,9 +389,10 @@ def _why_unknown(verdict: Verdict) -> str:
     if verdict.protocol.format not in product.formats:
         return f"nothing is known about {product.name} and {verdict.protocol.format} tables"
     if not release.version.known:
-        return f"{release.version} is no version of {product.name}"
+        return f"{release.version} is no version of {product.name}" + (f"; {how}" if (how := product.numbering) else "")
     last = product.last or "any later one"
-    return f"nothing is known about {product.name} {release.version}: known are {product.first} to {last}"
+    known = f"nothing is known about {product.name} {release.version}: known are {product.first} to {last}"
+    return f"{known}; {product.numbering}" if product.numbering else known
 
 
 def _refusal(verdict: Verdict, subject: str) -> IncompatibleError:

@@ -4,6 +4,7 @@ import pytest
 
 from halocline import __version__
 from halocline.compat.answer import Answer
+from halocline.compat.breaks import next_step
 from halocline.compat.features import features, rules
 from halocline.compat.knowledge import Knowledge
 from halocline.compat.matrix import feature_stretches, tokens_for
@@ -255,3 +256,28 @@ def test_what_follows_another_product_is_known_no_better_than_that_it_does():
     assert verdict.evidence is Evidence.VENDOR
     refused = can("fabric-runtime@1.1", Terms.using("delta", ["deletionVectors"]))
     assert (refused.answer, refused.evidence) == (Answer.REFUSED, Evidence.VENDOR)
+
+
+SERVICES = ["athena", "bigquery", "databricks-runtime", "fabric-runtime", "redshift", "snowflake"]
+
+
+@pytest.mark.parametrize("name", SERVICES)
+def test_a_service_tells_how_it_is_numbered_where_a_version_is_not_known(name):
+    product = Knowledge.load().product(name)
+    verdict = can(f"{name}@0.1", "(1,2)")
+    assert verdict.unknown
+    assert str(verdict.reasons[0]).endswith(f"; {product.numbering}")
+    assert product.numbering.endswith(f": {name}@{product.newest}")
+
+
+@pytest.mark.parametrize("name", [each for each in SERVICES if Knowledge.load().product(each).by_day])
+def test_a_version_that_is_no_day_is_no_older_release_of_a_service_that_goes_by_the_day(name):
+    verdict = can(f"{name}@9.1", "(1,2)")
+    assert verdict.fix is None
+    assert next_step([verdict]) == f"write another version than {name}@9.1: {Knowledge.load().product(name).numbering}"
+    assert not can(f"{name}@2019.5", "(1,2)").meant_otherwise, "a day before the first that is known"
+
+
+@pytest.mark.parametrize(("version", "known"), [("2026.11", True), ("2026.11.30", True), ("2026.12", False)])
+def test_the_days_of_the_last_month_that_is_known_are_known(version, known):
+    assert Knowledge.load().product("snowflake").knows(Version.parse(version)) == known
