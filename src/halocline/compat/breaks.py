@@ -205,12 +205,12 @@ def next_step(verdicts: Iterable[Verdict], *, present: Set[str] = frozenset()) -
         elif verdict.unknown:
             meant = f"write {near}@{release.version} if that is meant, or " if (near := verdict.nearest_product) else ""
             rest.append(f"{meant}find out whether {release} {root}s it")
-        elif fix is not None and fix.together is not None and present.issuperset(fix.together.drop):
+        elif fix is not None and fix.together is not None and present >= set(fix.together.drop):
             both = fix.together
             rest.append(f"upgrade {release.product} to {both.upgrade.version} and drop {_listed(both.drop)}")
         elif fix is not None and fix.older is not None:
             rest.append(f"{release.product} {root}s it only before {fix.older[1].until}")
-        elif fix is not None and fix.drop and present.issuperset(fix.drop):
+        elif fix is not None and fix.drop and present >= set(fix.drop):
             rest.append(f"drop {_listed(fix.drop)}, with which {release.product} has no known release that {root}s it")
         else:
             rest.append(f"{release.product} has no known release that {root}s it")

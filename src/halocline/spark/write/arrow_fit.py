@@ -87,7 +87,7 @@ class ArrowFit:
             columns.append(self._fitted.visit(field.type, array))
         count = len(self._physical.data)
         folders = zip(columns[count:], self._physical.partitions, strict=True)
-        texts = [folder_text(array, field) for array, field in folders]
+        texts = [_folder_text(array, field) for array, field in folders]
         names = [*(field.name for field in self._physical.fields), *self._physical.keys]
         return pa.RecordBatch.from_arrays([*columns[:count], *texts], names=names)
 
@@ -144,7 +144,7 @@ def logical_column(batch: pa.RecordBatch, field: Field) -> pa.Array:
 _LOGICAL: Final = _Fitted("none")
 
 
-def folder_text(array: pa.Array, field: Field) -> pa.Array:
+def _folder_text(array: pa.Array, field: Field) -> pa.Array:
     """Partition values as the text of folders: timestamps in UTC, bytes in hexadecimal."""
     type = field.type.name
     if type == "string":

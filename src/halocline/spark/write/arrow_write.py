@@ -123,24 +123,26 @@ class ArrowWriter:
         return self._write(part for batch in handy(batches) for part in self._parts(batch, keys))
 
     def write_partition(
-        self, texts: Texts, batches: Iterator[pa.RecordBatch], notes: Mapping[str, str] | None = None
+        self,
+        values: Mapping[str, str | None],
+        batches: Iterator[pa.RecordBatch],
+        notes: Mapping[str, str] | None = None,
     ) -> list[WrittenFile]:
-        """Writes rows of one partition without the columns for folders, whose texts are given instead.
+        """Writes rows of one partition without the columns for folders, with the values that the log has for them.
 
         Notes go into the footer of each file.
         """
-        return self._write(((texts, batch) for batch in handy(batches)), notes)
+        texts = tuple(values.get(key) for key in self.physical.keys)
+        return self._write(((texts, batch) for batch in handy(batches)), _Stamp(notes or {}, values))
 
-    def _write(
-        self, parts: Iterable[tuple[Texts, pa.RecordBatch]], notes: Mapping[str, str] | None = None
-    ) -> list[WrittenFile]:
+    def _write(self, parts: Iterable[tuple[Texts, pa.RecordBatch]], stamp: _Stamp | None = None) -> list[WrittenFile]:
         files: list[WrittenFile] = []
         current: _OpenFile | None = None
         for texts, part in parts:
             if current is not None and (current.texts != texts or not current.takes(part)):
                 files.append(current.finished())
                 current = None
-            current = current or _OpenFile(self, texts, len(files), notes or {})
+            current = current or _OpenFile(self, texts, len(files), stamp or _Stamp({}))
             current.add(part)
         return [*files, current.finished()] if current is not None else files
 
@@ -162,13 +164,27 @@ class ArrowWriter:
                 yield texts, part.slice(start, most)
 
 
+@dataclass(frozen=True, slots=True)
+class _Stamp:
+    """What files are given beside their rows.
+
+    Attributes:
+        notes: What their footers say.
+        values: Their partition values as the log has them, if not those that the texts of folders stand for.
+    """
+
+    notes: Mapping[str, str]
+    values: Mapping[str, str | None] | None = None
+
+
 class _OpenFile:
     """A file being written."""
 
-    def __init__(self, writer: ArrowWriter, texts: Texts, number: int, notes: Mapping[str, str]) -> None:
+    def __init__(self, writer: ArrowWriter, texts: Texts, number: int, stamp: _Stamp) -> None:
         self.texts = texts
         self._writer = writer
         self._number = number
+        self._values = stamp.values
         self._rows = 0
         self._held: list[pa.Table] = []
         self._held_rows = self._held_bytes = 0
@@ -188,7 +204,7 @@ class _OpenFile:
             store_decimal_as_integer=True,
             write_page_index=True,
         )
-        self._file.add_key_value_metadata(notes)
+        self._file.add_key_value_metadata(stamp.notes)
 
     def takes(self, batch: pa.RecordBatch) -> bool:
         """Whether the next rows belong into the same file."""
@@ -236,11 +252,14 @@ class _OpenFile:
             writer.store.put_chunks(path, iter(partial(self._sink.read, _CHUNK_BYTES), b""))
         meta = writer.store.head(path)
         known = {path: floats.summary for path, floats in self._floats.items()}
+        values = self._values
+        if values is None:
+            values = writer.physical.values(dict(zip(keys, self.texts, strict=True)))
         return WrittenFile(
             path=path,
             size=meta.size,
             modification_time=meta.modified_ms,
-            partition_values=writer.physical.values(dict(zip(keys, self.texts, strict=True))),
+            partition_values=dict(values),
             num_records=footer.num_rows,
             stats=stats_text(footer, writer.wanted, known),
         )

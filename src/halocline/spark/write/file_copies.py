@@ -26,7 +26,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from halocline.schema.arrow import PRIMITIVES, arrow_type
+from halocline.schema.arrow import PRIMITIVES
 from halocline.schema.types import DataType, Field, Primitive, Struct, decimal_of
 from halocline.schema.visitor import types
 from halocline.spark.scan.arrow_scan import ArrowFile, ArrowReader, is_julian
@@ -38,9 +38,8 @@ from halocline.spark.session.tasks import in_tasks
 from halocline.spark.session.worker_errors import raised_by_worker
 from halocline.spark.types.file_columns import without_void
 from halocline.spark.types.file_layout import FileLayout
-from halocline.spark.types.partition_values import typed_scalar
-from halocline.spark.write.arrow_fit import ArrowFit, folder_text, logical_column
-from halocline.spark.write.arrow_write import CODECS, ArrowWriter, Texts, WrittenFile
+from halocline.spark.write.arrow_fit import ArrowFit, logical_column
+from halocline.spark.write.arrow_write import CODECS, ArrowWriter, WrittenFile
 from halocline.spark.write.physical import Physical
 from halocline.spark.write.writer import TAG, all_or_nothing
 from halocline.storage.base import Store
@@ -79,11 +78,13 @@ class FileCopy:
 
     Attributes:
         file: The file; what is deleted of it is left out.
+        values: Its partition values as the log has them.
         patch: The values that replace others, if any do.
         notes: What the footers of the new files say beside the columns; see `notes_of`.
     """
 
     file: ArrowFile
+    values: Mapping[str, str | None]
     patch: Patch | None
     notes: Mapping[str, str]
 
@@ -107,12 +108,10 @@ class FileCopier:
     Attributes:
         reader: Reads the columns that files hold, and the position of each row.
         writer: Writes the columns.
-        partitions: The columns that the log knows.
     """
 
     reader: ArrowReader
     writer: ArrowWriter
-    partitions: Sequence[Field]
 
     @staticmethod
     def find(
@@ -125,11 +124,11 @@ class FileCopier:
         reader = ArrowReader(store, layout.mapping_mode, without_void(layout.data), (), {}, row=_POSITION)
         possible = (
             writer.codec in CODECS
-            and all(_is_copied(field.type) for field in (*layout.data, *layout.partitions))
+            and all(_is_copied(field.type) for field in layout.data)
             and not any(key.startswith(_FOR_SPARKS_WRITER) for key in spark.conf.getAll)
             and _is_reached(spark, store)
         )
-        return FileCopier(reader, writer, layout.partitions) if possible else None
+        return FileCopier(reader, writer) if possible else None
 
     def copy_all(
         self, spark: SparkSession, together: Sequence[Sequence[FileCopy]], *, file_bytes: int | None = None
@@ -155,7 +154,7 @@ class FileCopier:
         fit = ArrowFit(data, Physical(FileLayout(data, (), self.reader.mode)), self.writer.store.root)
         batches = (fit(batch) for copy in together for batch in self._batches(copy))
         notes = together[0].notes if all(copy.notes for copy in together) else {}
-        return self.writer.write_partition(self._texts(together[0].file), batches, notes)
+        return self.writer.write_partition(together[0].values, batches, notes)
 
     def __call__(self, parts: Sequence[Sequence[FileCopy]]) -> bytes:
         """What a task does."""
@@ -176,18 +175,11 @@ class FileCopier:
 
     def _batches(self, copy: FileCopy) -> Iterator[pa.RecordBatch]:
         fields = self.reader.fields
-        for batch in self.reader.read(msgspec.structs.replace(copy.file, values=())):
+        for batch in self.reader.read(copy.file):
             if batch.num_rows:
                 rows = batch.select(range(len(fields)))
                 positions = batch.column(len(fields)).to_numpy()
                 yield rows if copy.patch is None else _patched(rows, positions, copy.patch, fields)
-
-    def _texts(self, file: ArrowFile) -> Texts:
-        typed = (
-            (pa.array([typed_scalar(text, arrow_type(field.type))], arrow_type(field.type)), field)
-            for text, field in zip(file.values, self.partitions, strict=True)
-        )
-        return tuple(folder_text(array, field)[0].as_py() for array, field in typed)
 
 
 def _patched(

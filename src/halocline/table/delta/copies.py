@@ -24,9 +24,7 @@ from halocline.formats.delta.actions.statistics import all_live_rows
 from halocline.formats.delta.snapshot.snapshot import Snapshot
 from halocline.spark.scan.arrow_scan import ArrowFile
 from halocline.spark.scan.footers import footers
-from halocline.spark.scan.frames import deleted_rows, session_zone
-from halocline.spark.types.file_layout import FileLayout
-from halocline.spark.types.partition_values import PartitionValues
+from halocline.spark.scan.frames import deleted_rows
 from halocline.spark.write.file_copies import FileCopy, Patch, notes_of
 from halocline.table.delta.hits import SMALL, Places
 from halocline.table.delta.row_files import RowFiles
@@ -100,24 +98,14 @@ class Copies:
         return self.row_files.copy(self.spark, together, data_change=False, file_bytes=sys.maxsize)
 
     def _copies(self, gone: Mapping[int, BitMap64], patches: Mapping[int, Patch]) -> list[FileCopy]:
-        layout = FileLayout.of(self.snapshot.configuration)
-        texts = PartitionValues(self.files, layout.partition_keys, session_zone(self.spark))
         marked, none = deleted_rows(self.snapshot, self.files), BitMap64()
-        paths, sizes = (self.files[name].to_pylist() for name in ("path", "size"))
-        return [
-            FileCopy(
-                ArrowFile(
-                    number,
-                    paths[number],
-                    sizes[number] or 0,
-                    gone.get(number, none) | marked.get(number, none) or None,
-                    texts.values[texts.group_of[number]],
-                ),
-                patches.get(number),
-                self.notes[number],
-            )
-            for number in range(len(self.files))
-        ]
+        columns = (self.files[name].to_pylist() for name in ("path", "size", "partition_values"))
+        found = []
+        for number, (path, size, values) in enumerate(zip(*columns, strict=True)):
+            left_out = gone.get(number, none) | marked.get(number, none)
+            file = ArrowFile(number, path, size or 0, left_out or None, ())
+            found.append(FileCopy(file, dict(values or ()), patches.get(number), self.notes[number]))
+        return found
 
 
 def _by_file(places: Places) -> Iterator[tuple[int, np.ndarray[Any, Any]]]:
