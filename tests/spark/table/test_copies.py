@@ -297,3 +297,13 @@ def test_values_too_long_to_be_brought_together_are_written_by_spark(tmp_path, s
         table.to_df(where="id IN (3, 4)").selectExpr("id", "left(s, 1)", "length(nested.b[0])").sort("id").collect()
     )
     assert [tuple(row) for row in lengths] == [(3, "x", 1), (4, "y", 600)]
+
+
+def test_long_file_is_kept_on_disk_beside_the_table_until_it_is_whole(tmp_path, spark, monkeypatch):
+    monkeypatch.setattr("halocline.spark.write.arrow_write._FILE_BYTES", 1000)
+    monkeypatch.setenv("TMPDIR", "/nowhere")
+    monkeypatch.setattr("tempfile.tempdir", "/nowhere")
+    table = Table.create(tmp_path / "t", spark.range(0, 20_000, 1, 4), spark)
+    told = table.optimize().execute_compaction().metrics
+    assert (told["numAddedFiles"], told["maxFileSize"] > 1000, table.count()) == (1, True, 20_000)
+    assert sorted(each.name for each in (tmp_path / "t").iterdir() if each.is_file()) == []

@@ -14,6 +14,7 @@ columns therefore have no bounds in these files; the log's statistics get them f
 from __future__ import annotations
 
 import math
+import os
 import tempfile
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -192,8 +193,8 @@ class _OpenFile:
         self._floats = {
             path: _Floats() for path, type in writer.wanted.bounds.items() if type.name in ("float", "double")
         }
-        # What is longer than usual is kept on disk until it is whole.
-        self._sink = tempfile.SpooledTemporaryFile(_FILE_BYTES)  # noqa: SIM115
+        # What is longer than usual is on disk until it is whole, where there is room for it afterwards if need be.
+        self._sink = tempfile.SpooledTemporaryFile(_FILE_BYTES, dir=_folder_of(writer.store))  # noqa: SIM115
         self._codec = writer.codec or "snappy"
         self._file = pq.ParquetWriter(
             pa.PythonFile(self._sink, "w"),
@@ -263,6 +264,12 @@ class _OpenFile:
             num_records=footer.num_rows,
             stats=stats_text(footer, writer.wanted, known),
         )
+
+
+def _folder_of(store: Store) -> str | None:
+    """The folder of a local table."""
+    address = store.address()
+    return address if os.path.isdir(address) else None
 
 
 class _Floats:

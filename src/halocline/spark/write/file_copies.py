@@ -163,7 +163,12 @@ class FileCopier:
     def _in_threads(self, spark: SparkSession, together: Sequence[Sequence[FileCopy]]) -> list[WrittenFile]:
         cores = 1 if is_connect(spark) else spark.sparkContext.defaultParallelism
         with ThreadPoolExecutor(max(1, min(cores, len(together), _MOST_THREADS)), "halocline") as pool:
-            return [file for files in pool.map(self.copy, together) for file in files]
+            under_way = [pool.submit(self.copy, copies) for copies in together]
+            try:
+                return [file for each in under_way for file in each.result()]
+            except BaseException:
+                pool.shutdown(wait=False, cancel_futures=True)
+                raise
 
     def _in_tasks(self, spark: SparkSession, together: Sequence[Sequence[FileCopy]]) -> list[WrittenFile]:
         parts = list(packed(together, lambda copies: sum(copy.file.size for copy in copies), _TASK_BYTES))
