@@ -26,6 +26,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from halocline.errors import InternalError
 from halocline.schema.arrow import PRIMITIVES
 from halocline.schema.types import DataType, Field, Primitive, Struct, decimal_of
 from halocline.schema.visitor import types
@@ -195,8 +196,11 @@ def _patched(
     if first == last:
         return rows
     values = patch.values.slice(first, last - first).combine_chunks().to_batches()[0]
-    taken = np.arange(rows.num_rows)
-    taken[np.searchsorted(positions, patch.positions[first:last])] = rows.num_rows + np.arange(last - first)
+    wanted, taken = patch.positions[first:last], np.arange(rows.num_rows)
+    places = np.searchsorted(positions, wanted)
+    if not np.array_equal(positions[places], wanted):
+        raise InternalError("values are for rows that are not there; nothing was committed")
+    taken[places] = rows.num_rows + np.arange(last - first)
     columns = rows.columns
     for number, field in enumerate(fields):
         if field.name in values.schema.names:

@@ -9,6 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 from pyroaring import BitMap64
 
+from halocline.errors import InternalError
 from halocline.schema import Array, Field, Map, Primitive, Struct
 from halocline.spark.scan.arrow_scan import ArrowFile, ArrowReader
 from halocline.spark.types.file_layout import FileLayout
@@ -51,6 +52,12 @@ def test_rows_are_left_out_and_patched_across_batches_and_stay_in_order(tmp_path
     assert list(zip(*(rows[name].to_pylist() for name in ("id", "s")), strict=True)) == expected
     assert found[0].num_records == MANY - len(gone)
     assert '"minValues":{"id":1,' in found[0].stats, "bounds are of the rows that are left"
+
+
+def test_value_for_a_row_that_is_left_out_is_refused(tmp_path):
+    file = file_of(tmp_path, pa.table({"id": [1, 2, 3]}), [1])
+    with pytest.raises(InternalError, match="rows that are not there"):
+        copied(tmp_path, copier(tmp_path, [Field("id", LONG)]), file, Patch(np.array([1]), pa.table({"id": [9]})))
 
 
 def test_file_without_rows_left_leaves_no_file(tmp_path):
