@@ -158,7 +158,12 @@ def command_of() -> str:
     frame, found = inspect.currentframe(), None
     while frame is not None:
         module = frame.f_globals.get("__name__", "")
-        if module.startswith("halocline.cli.") and module.rpartition(".")[2] not in ("main", "output", "shared"):
+        if module.startswith("halocline.cli.") and module.rpartition(".")[2] not in (
+            "commands",
+            "main",
+            "output",
+            "shared",
+        ):
             found = (module.rpartition(".")[2].partition("_")[0], frame.f_code.co_name)
         frame = frame.f_back
     assert found is not None, "nothing of halocline.cli is running"

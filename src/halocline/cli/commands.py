@@ -96,6 +96,17 @@ class CommandGroup(NamedGroup):
 
     _listing = False
 
+    def invoke(self, ctx: Any) -> Any:
+        """Runs a command. One that Ctrl-C ends says so in a line: `KeyboardInterrupt("what was done")` adds to it."""
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt as stopped:
+            # Imported here: the help does not need what results are shown with.
+            from halocline.cli.output import STOPPED, emit_stopped
+
+            emit_stopped(stopped)
+            raise typer.Exit(STOPPED) from None
+
     def list_commands(self, ctx: Any) -> list[str]:
         """The names, in the order in which the help shows them."""
         return list(COMMANDS)

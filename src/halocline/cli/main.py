@@ -11,7 +11,15 @@ import typer
 
 from halocline._version import __version__
 from halocline.cli.commands import COMMANDS, CommandGroup
-from halocline.cli.output import ERROR, FINE, OutputFormat, call_places_as_in, emit_error
+from halocline.cli.output import (
+    ERROR,
+    FINE,
+    STOPPED,
+    OutputFormat,
+    call_places_as_in,
+    emit_error,
+    emit_stopped,
+)
 from halocline.errors import HaloclineError, InputError
 
 app = typer.Typer(
@@ -21,7 +29,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
     epilog="The exit code is 0 if all is fine, 1 for an error, wrong arguments among them, and 2 if something is "
-    "incompatible or wrong with a table.",
+    "incompatible or wrong with a table; 130 if Ctrl-C ended it.",
 )
 
 
@@ -73,9 +81,9 @@ def run(arguments: Sequence[str]) -> int:
             raise
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.__stdout__.fileno() if sys.__stdout__ else 1)
         return FINE
-    except KeyboardInterrupt:
-        sys.stderr.write("Stopped.\n")
-        return 130
+    except KeyboardInterrupt as stopped:
+        emit_stopped(stopped)
+        return STOPPED
     return code if isinstance(code, int) else FINE
 
 
@@ -84,7 +92,13 @@ def main() -> None:
     named = next((COMMANDS[each] for each in sys.argv[1:] if each in COMMANDS), None)
     if named is None or not named.on_rows:
         sys.meta_path.insert(0, _WithoutPandas())
-    sys.exit(run(sys.argv[1:]))
+    code = run(sys.argv[1:])
+    if code == STOPPED:
+        # Threads that still start Spark, or wait for a store, are of no use any more, and would be waited for.
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+    sys.exit(code)
 
 
 class _WithoutPandas:

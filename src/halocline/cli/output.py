@@ -49,6 +49,8 @@ ANSWER_STYLES: Final = {
 FINE: Final = 0
 ERROR: Final = 1
 INCOMPATIBLE: Final = 2
+STOPPED: Final = 130
+"""What shells say of a program that Ctrl-C has ended."""
 
 
 def emit(output: OutputFormat, result: object, *text: RenderableType) -> None:
@@ -75,6 +77,18 @@ def columns(*titles: str) -> Table:
     for title in titles:
         table.add_column(title, overflow="fold")
     return table
+
+
+def emit_stopped(stopped: KeyboardInterrupt) -> None:
+    """Tells in one line that Ctrl-C has ended a command: what the command has to say of it, if anything.
+
+    Example:
+        >>> emit_stopped(KeyboardInterrupt("2 of 3 tables are moved."))  # doctest: +SKIP
+        Stopped. 2 of 3 tables are moved.
+    """
+    # A terminal has written ^C where it stood.
+    begin = "\n" if sys.stderr.isatty() else ""
+    sys.stderr.write(f"{begin}{' '.join(('Stopped.', *map(str, stopped.args)))}\n")
 
 
 def emit_error(output: OutputFormat, error: HaloclineError) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated, Any, Final
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 from rich.table import Table
 
-from halocline.cli.output import FINE, OutputFormat, OutputOption, columns, emit, emit_error
+from halocline.cli.output import FINE, OutputFormat, OutputOption, columns, emit, emit_error, emit_stopped
 from halocline.cli.spark_session import session, stoppable
 from halocline.errors import HaloclineError, InputError
 
@@ -37,16 +38,31 @@ def show(
     found = Lake.open(lake)  # one that is not there is told before Spark starts
     found.session = session("halocline sql")
     if execute:
-        for text in execute:
-            _run(found, text, limit, output)
+        for number, text in enumerate(execute):
+            with _told_if_stopped(text, number):
+                _run(found, text, limit, output)
         return FINE
     if sys.stdin.isatty():
         return _talk(found, limit, output)
     rest = sys.stdin.read()
     if not rest.strip():
         raise InputError("there is no statement", next_step=f"halocline sql {lake} -e 'SELECT 1'")
-    _run(found, rest, limit, output)
+    with _told_if_stopped(rest):
+        _run(found, rest, limit, output)
     return FINE
+
+
+@contextlib.contextmanager
+def _told_if_stopped(text: str, before: int = 0) -> Iterator[None]:
+    """Says what Ctrl-C has stopped, and what is done all the same."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        done = f" {before} before it {'are' if before > 1 else 'is'} done." if before else ""
+        raise KeyboardInterrupt(
+            f"The statement was: {' '.join(text.split())[:80]}.{done} "
+            "A change is done as a whole or not at all, and DESCRIBE HISTORY tells which."
+        ) from None
 
 
 def statements_in(lines: Iterator[str | None]) -> Iterator[str]:
@@ -88,14 +104,12 @@ def _talk(lake: Lake, limit: int, output: OutputFormat) -> int:
             _run(lake, text, limit, output)
         except HaloclineError as error:
             emit_error(output, error)
-        except KeyboardInterrupt:
-            sys.stderr.write("Stopped.\n")
+        except KeyboardInterrupt as stopped:
+            emit_stopped(stopped)
     return FINE
 
 
 def _typed() -> Iterator[str | None]:
-    import contextlib
-
     with contextlib.suppress(ImportError):
         import readline  # noqa: F401 - gives the prompt a memory and keys to move
     prompt = "lake> "
