@@ -57,6 +57,22 @@ def _unseen(_: str) -> Iterator[Tell]:
 
 
 @contextmanager
+def telling(tell: Tell) -> Iterator[None]:
+    """Lets work tell what it does to somebody who has a place for that already, such as a bar in the same terminal.
+
+    Example:
+        >>> with telling(print), working("verify lake/orders"):
+        ...     pass
+        verify lake/orders
+    """
+    token = _telling.set(tell)
+    try:
+        yield
+    finally:
+        _telling.reset(token)
+
+
+@contextmanager
 def _in_a_terminal(title: str) -> Iterator[Tell]:
     from rich.console import Console
     from rich.markup import escape

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 import halocline as hc
-from halocline.progress import working
+from halocline.progress import telling, working
 
 PROGRAM = """
 import sys, halocline as hc
@@ -86,3 +86,14 @@ def test_notebook_has_one_line_that_ends_with_the_time_it_took(tmp_path, monkeyp
         failing()
     assert lines[-4:-1] == ["outer", "outer: inner", "outer: inner: now"]
     assert "ended with an error" in lines[-1]
+
+
+def test_work_tells_those_who_have_a_place_for_it_and_shows_no_line_of_its_own(capfd):
+    heard: list[str] = []
+    with telling(heard.append), working("verify lake/orders") as tell:
+        tell("half of it")
+    assert heard == ["verify lake/orders", "verify lake/orders: half of it"]
+    with working("after it"):
+        pass
+    assert len(heard) == 2
+    assert capfd.readouterr() == ("", "")

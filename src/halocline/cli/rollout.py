@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import sys
-from contextlib import nullcontext
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, NamedTuple
 
@@ -11,12 +13,14 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
-from halocline.cli.output import FINE
+from halocline.cli.output import FINE, STOPPED, emit_stopped
 from halocline.cli.plan import CHANGES, FleetOption
 from halocline.cli.spark_session import session, stoppable
 from halocline.errors import InputError, needs_extra, shortened
+from halocline.progress import telling
 
 if TYPE_CHECKING:
+    from halocline.plan.apply.status import RolloutStatus
     from halocline.plan.apply.walk import Pause
     from halocline.plan.core.plan import Stage
     from halocline.plan.file import SavedPlan
@@ -57,16 +61,39 @@ def walk(saved: SavedPlan, asked: WalkOptions) -> int:
     verify, policy = Verify(asked.verify), RolloutPolicy.read(asked.policy) if asked.policy else RolloutPolicy()
     options = ApplyOptions(verify, policy, frozenset(asked.confirm or ()), asked.wait, asked.poll)
     watch = FleetWatch(saved, asked.members or saved.members_file, asked.fleet or saved.fleet)
-    with ProgressBars(saved) as bars:
+    with _told_if_stopped(saved), ProgressBars(saved) as bars, telling(bars.detail):
         compares = verify is not Verify.NONE and any(saved.plan.moves)
-        spark = session(f"halocline plan {saved.plan.id}") if compares else None
-        with stoppable(spark) if spark else nullcontext():
+        with bars.starting("Starting Spark") if compares else nullcontext():
+            spark = session(f"halocline plan {saved.plan.id}") if compares else None
+        with stoppable(spark, bars.stopping):
             pause = apply_plan(saved, watch, bars, by=operator_name(), spark=spark, options=options)
     if pause is None:
         sys.stdout.write(f"Plan {saved.plan.id} is done: {len(saved.plan.stages)} stages.\n")
         return FINE
     sys.stdout.write(f"Plan {saved.plan.id} waits: {told(pause)}\n")
     return CHANGES
+
+
+@contextmanager
+def _told_if_stopped(saved: SavedPlan) -> Iterator[None]:
+    """Says how far a plan has come, and how to go on, if Ctrl-C ends the walk."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        from halocline.plan.apply.status import status_of
+
+        raise KeyboardInterrupt(f"{_how_far(status_of(saved))} The same command goes on from there.") from None
+
+
+def _how_far(status: RolloutStatus) -> str:
+    """Where a walk that was stopped stands, in a sentence."""
+    total = len(status.stages)
+    at = next((each for each in status.stages if each.state != "done"), None)
+    if status.state == "not begun":
+        return f"Plan {status.plan}: nothing was done."
+    if at is None:
+        return f"Plan {status.plan}: all {total} stages are done."
+    return f"Plan {status.plan} stands at stage {at.number} of {total}, with {at.done} of {at.total} {at.work} done."
 
 
 class ProgressBars:
@@ -86,6 +113,7 @@ class ProgressBars:
         self._progress = Progress(*shown, console=self._console, disable=not self._live)
         self._bars: dict[int, TaskID] = {}
         self._waiting = ""
+        self._stopping = False
 
     def __enter__(self) -> ProgressBars:
         self._progress.start()
@@ -93,6 +121,15 @@ class ProgressBars:
 
     def __exit__(self, *_: object) -> None:
         self._progress.stop()
+
+    @contextmanager
+    def starting(self, what: str) -> Iterator[None]:
+        """Something has to start before the first stage begins."""
+        shown = self._progress.add_task(what, total=None, detail="")
+        try:
+            yield
+        finally:
+            self._progress.remove_task(shown)
 
     def stage(self, number: int, stage: Stage, done: int) -> None:
         """A stage begins."""
@@ -113,6 +150,21 @@ class ProgressBars:
         if text != self._waiting:
             self._waiting = text
             self._line(f"  {text}")
+
+    def detail(self, text: str) -> None:
+        """What is done now, beside the bar of its stage; a line of its own would get between the bars."""
+        if self._bars and not self._stopping:
+            self._progress.update(self._bars[max(self._bars)], detail=text)
+
+    def stopping(self) -> None:
+        """Ctrl-C: what is under way is brought to an end, which may take a while; a second one waits for nothing."""
+        if self._stopping:
+            self._progress.stop()
+            emit_stopped(KeyboardInterrupt("At once: what was under way is seen to when the same command goes on."))
+            sys.stdout.flush()
+            os._exit(STOPPED)
+        self.detail("stopping; Ctrl-C again waits for nothing")
+        self._stopping = True
 
     def note(self, text: str) -> None:
         """Something to know."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
@@ -65,7 +66,7 @@ def show(
 
     for each in client or ():
         Release.parse(each)  # refused before a long survey, not after it
-    with _Progress() as progress:
+    with _told_if_stopped(journal) as progress:
         if after is not None or limit is not None:
             found = Lake.discover(lake, limit=limit, after=after, progress=progress.found)
         else:
@@ -86,6 +87,22 @@ def show(
     return INCOMPATIBLE if survey.damaged or survey.failing or survey.stuck else FINE
 
 
+@contextmanager
+def _told_if_stopped(journal: Path | None) -> Iterator[_Progress]:
+    """Shows how far it is, and says how to go on if Ctrl-C ends it."""
+    progress = _Progress()
+    try:
+        with progress:
+            yield progress
+    except KeyboardInterrupt:
+        kept = (
+            f"They are kept in {journal}: the same command goes on from there."
+            if journal is not None
+            else "With --journal FILE they are kept, and the same command goes on from there."
+        )
+        raise KeyboardInterrupt(f"{progress.told}. {kept}") from None
+
+
 class _Progress:
     """A bar on standard error, where there is somebody to see it."""
 
@@ -97,6 +114,7 @@ class _Progress:
         self._shown = Progress(*parts, console=Console(stderr=True), transient=True, disable=not sys.stderr.isatty())
         self._finding = self._shown.add_task("finding tables", total=None)
         self._looking = self._shown.add_task("looking at tables", total=None, visible=False)
+        self.told = "No table was looked at"
 
     def __enter__(self) -> _Progress:
         self._shown.start()
@@ -109,6 +127,7 @@ class _Progress:
         self._shown.update(self._finding, completed=tables)
 
     def looked(self, done: int, total: int) -> None:
+        self.told = f"{done:,} of {total:,} tables were looked at"
         self._shown.update(self._looking, completed=done, total=total, visible=True)
 
 

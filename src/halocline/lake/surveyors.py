@@ -134,6 +134,7 @@ class _Surveyor:
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 env={**os.environ, "PYTHONPATH": path},
+                process_group=0,  # Ctrl-C is for whoever asks, and ends this with its pipes
             )
             if self._process.stdin is not None:
                 self._process.stdin.write(_encoded(self._job) + b"\n")
