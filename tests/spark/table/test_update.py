@@ -87,6 +87,19 @@ def test_a_struct_that_lacks_fields_is_refused(tmp_path, spark):
     assert table.to_df().select("s.a", "s.b").collect() == [(9, 8)]
 
 
+@pytest.mark.parametrize("feature", ["delta.enableRowTracking", "delta.enableDeletionVectors"])
+def test_rows_in_partitions_that_the_log_alone_names_are_changed_where_positions_count(feature, tmp_path, spark):
+    sql = "SELECT id, id AS v, nullif(concat('p', id % 3), 'p0') AS p, id % 2 + 0.5D AS q FROM range(0, 12, 1, 1)"
+    by = ["p", "q"]
+    table = Table.create(tmp_path / "t", spark.sql(sql), spark, partition_by=by, properties={feature: "true"})
+    table.delete("id = 1")
+    table.update({"v": "-v"}, "id % 4 = 2")
+    table.merge(spark.range(4), "t.id = s.id").when_matched_update(set={"v": "100"}).execute()
+    values = {id: 100 if id < 4 else -id if id % 4 == 2 else id for id in range(12) if id != 1}
+    wanted = [(id, v, f"p{id % 3}" if id % 3 else None, id % 2 + 0.5) for id, v in values.items()]
+    assert sorted(tuple(row) for row in table.to_df().collect()) == wanted
+
+
 def test_rules_hold_for_changed_rows_and_computed_columns_follow(tmp_path, spark):
     columns = [
         column("n", "long", identity=Identity()),

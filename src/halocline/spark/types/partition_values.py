@@ -127,7 +127,9 @@ class PartitionValues:
         separator = _unused(texts)
         array = f"split({text_literal(separator.join(texts))}, {text_literal(separator)})"
         if type.name in ("string", "binary"):
-            return _cast(f"nullif(get({array}, {group_sql}), '')", type)
+            value = f"get({array}, {group_sql})"
+            # Not `nullif`: Spark puts that into a projection of its own, through which all of `_metadata` would go.
+            return _cast(f"CASE WHEN {value} <> '' THEN {value} END" if None in distinct else value, type)
         return f"get(try_cast({array} AS array<{cast_type(type)}>), {group_sql})"
 
     def not_null(self, sql: str, number: int, groups: Sequence[int]) -> str:
