@@ -141,6 +141,20 @@ def test_what_is_computed_from_empty_text_in_a_partition_column_is_computed_from
     assert rows(table) == [(1, None, None)]
 
 
+def test_empty_text_that_a_partition_column_would_be_generated_as_is_refused(spark, tmp_path):
+    columns = [column("k", "int"), column("v", "string"), column("p", "string", generated="upper(v)")]
+    table = Table.create(tmp_path / "t", columns, spark, partition_by="p")
+    table.append(spark.sql("SELECT 1 k, 'a' v UNION ALL SELECT 2, NULL"))
+    for change in (
+        lambda: table.append(spark.sql("SELECT 3 k, '' v")),
+        lambda: table.update({"v": "''"}, "k = 1"),
+        lambda: table.merge(spark.sql("SELECT 1 k"), "t.k = s.k").when_matched_update(set={"v": "''"}).execute(),
+    ):
+        with pytest.raises(ConstraintError, match="generated column p"):
+            change()
+    assert rows(table) == [(1, "a", "A"), (2, None, None)]
+
+
 @pytest.mark.parametrize("type", ["DOUBLE", "FLOAT"])
 def test_a_negative_zero_in_a_partition_column_keeps_its_sign(spark, tmp_path, type):
     df = spark.sql(f"SELECT id, CAST(0D * if(id % 2 = 0, 1, -1) AS {type}) d FROM range(0, 40, 1, 1)")

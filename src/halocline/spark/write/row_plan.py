@@ -154,9 +154,11 @@ class _Plan:
             self.numbered.append(self._identity[name])
             self.first.append(f"{identity_values.value_sql(self._identity[name])} AS {quoted(name)}")
         elif (expression := generation_of(field)) is not None:
-            self.kept_rules.add(_GENERATED_RULE + name)
             sql = f"CAST(({expression}) AS {cast_type(type)})"
-            self.generated.append(f"{kept_sql(sql, field, self._partition_columns)} AS {quoted(name)}")
+            kept = kept_sql(sql, field, self._partition_columns)
+            # Empty text that a partition column keeps as null is not what the expression says.
+            self.kept_rules |= {_GENERATED_RULE + name} if kept == sql else set()
+            self.generated.append(f"{kept} AS {quoted(name)}")
         elif (default := default_of(field)) is not None:
             sql = f"CAST(({default}) AS {cast_type(type)})"
             self.first.append(self._item(sql, field))

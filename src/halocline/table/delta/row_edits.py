@@ -114,7 +114,7 @@ def edited(
     kept = list(map(quoted, (CLAUSE, *keep)))
     rows = df.selectExpr(*items, *kept, *unfit_item(work.fits))
     kept += [UNFIT] if work.fits else []
-    rows = rows.selectExpr(*_generated(fields, given, clauses), *kept)
+    rows = rows.selectExpr(*_generated(fields, given, clauses, state.partition_columns), *kept)
     fits, rules = fit_rules(work.fits), rules_of(after, state.metadata.configuration)
     updates = [str(number) for number, clause in clauses.items() if clause.kind is ClauseKind.UPDATE]
     changed = f"{CLAUSE} IN ({', '.join(updates)})" if updates else "false"
@@ -141,7 +141,12 @@ def _value(
     return f"CASE {CLAUSE}{branches} ELSE {stays} END" if branches else stays
 
 
-def _generated(fields: Sequence[Field], given: Mapping[str, DataType], clauses: Mapping[int, Clause]) -> Iterator[str]:
+def _generated(
+    fields: Sequence[Field],
+    given: Mapping[str, DataType],
+    clauses: Mapping[int, Clause],
+    partition_columns: Sequence[str],
+) -> Iterator[str]:
     """The columns, generated ones computed anew where a clause changes the row and does not set them."""
     for field in fields:
         name, expression = quoted(field.name), generation_of(field)
@@ -153,7 +158,7 @@ def _generated(fields: Sequence[Field], given: Mapping[str, DataType], clauses: 
         if expression is None or not numbers:
             yield name
             continue
-        anew = f"CAST(({expression}) AS {cast_type(field.type)})"
+        anew = kept_sql(f"CAST(({expression}) AS {cast_type(field.type)})", field, partition_columns)
         yield f"CASE WHEN {CLAUSE} IN ({', '.join(numbers)}) THEN {anew} ELSE {name} END AS {name}"
 
 
