@@ -92,6 +92,21 @@ def statements(spark, job):
     return {"outcome": "done", "rows": sorted([str(value) for value in row] for row in found)}
 
 
+def attempts(spark, job):
+    """Runs SQL, and goes on after what fails: of each statement what is said against it, its rows, and the version."""
+    found = []
+    for text in job["statements"]:
+        note, rows = "", []
+        try:
+            rows = sorted([str(value) for value in row] for row in spark.sql(text).collect())
+        except Exception as error:
+            note = note_of(error)
+        log = os.path.join(job["path"], "_delta_log")
+        versions = [int(name[:20]) for name in os.listdir(log) if name.endswith(".json") and name[:20].isdigit()]
+        found.append({"note": note, "rows": rows, "version": max(versions)})
+    return {"outcome": "done", "found": found}
+
+
 def written(spark, job):
     """Writes the rows of a query the way DataFrames are written."""
     into = spark.sql(job["query"]).write.format("delta").mode(job["mode"]).options(**job.get("options", {}))
@@ -141,6 +156,18 @@ def rows_of(frame, columns):
     return {"outcome": "done", "rows": sorted(found, key=repr)}
 
 
+def note_of(error):
+    if isinstance(error, ConnectionError):
+        # Java is gone, and so is this process then: whoever asks starts another.
+        raise SystemExit(1)
+    java = getattr(error, "java_exception", None)
+    text = str(java.getMessage() or java) if java is not None else str(error)
+    while java is not None and "TASK_WRITE_FAILED" in text and java.getCause() is not None:
+        java = java.getCause()
+        text = str(java.getMessage() or java)
+    return ([each.strip() for each in text.splitlines() if each.strip()] or [type(error).__name__])[0][:300]
+
+
 def plain(value):
     return value if isinstance(value, (int, str, type(None))) else str(value)
 
@@ -153,6 +180,7 @@ OPERATIONS = {
     "write.merge": merge,
     "write.optimize": optimize,
     "statements": statements,
+    "attempts": attempts,
     "written": written,
     "feed": feed,
     "stream": stream,
@@ -168,9 +196,6 @@ if __name__ == "__main__":
         try:
             answer = OPERATIONS[job["operation"]](session, job)
         except Exception as error:
-            java = getattr(error, "java_exception", None)
-            text = str(java.getMessage() or java) if java is not None else str(error)
-            told = [each.strip() for each in text.splitlines() if each.strip()] or [type(error).__name__]
-            answer = {"outcome": "error", "note": told[0][:300]}
+            answer = {"outcome": "error", "note": note_of(error)}
         answers.write(json.dumps(answer) + "\n")
         answers.flush()

@@ -31,6 +31,21 @@ class Side(Protocol):
         """Runs statements, and returns the rows of the last as text, in order."""
 
 
+@dataclass(frozen=True)
+class Attempt:
+    """What became of a statement.
+
+    Attributes:
+        note: What was said against it; nothing if it was done.
+        rows: Its rows as text, in order.
+        version: The newest version of the table after it.
+    """
+
+    note: str
+    rows: list[list[str]]
+    version: int
+
+
 @dataclass
 class Theirs:
     """Delta Spark, in a process that starts with its first job."""
@@ -54,6 +69,11 @@ class Theirs:
         """What it says against it; nothing if it does it."""
         answer = self._worker.do({"operation": "statements", "statements": statements})
         return "" if answer["outcome"] == "done" else str(answer["note"])
+
+    def attempts(self, path: Path, statements: Sequence[str]) -> list[Attempt]:
+        """Runs statements that concern a table, and goes on after what fails."""
+        job = {"operation": "attempts", "path": str(path), "statements": [*statements]}
+        return [Attempt(**each) for each in self._ask(job)["found"]]
 
     def written(self, path: Path, query: str, mode: str, by: Sequence[str] = (), **options: str) -> str:
         """Writes the rows of a query as DataFrames are; what it says against it, nothing if it does it."""
@@ -98,6 +118,18 @@ class Ours:
             found = hc.sql(self.spark, text).collect()
         return sorted([str(value) for value in row] for row in found)
 
+    def attempts(self, path: Path, statements: Sequence[str]) -> list[Attempt]:
+        """Runs statements that concern a table, and goes on after what fails."""
+        found = []
+        for text in statements:
+            note, rows = "", []
+            try:
+                rows = self.run(text)
+            except Exception as error:
+                note = str(error) or type(error).__name__
+            found.append(Attempt(note, rows, newest(path)))
+        return found
+
     def written(self, path: Path, query: str, mode: str, by: Sequence[str] = (), **options: str) -> str:
         """Writes the rows of a query as DataFrames are; what is said against it, nothing if it is done."""
         into = hc.sql(self.spark, query).write.format("halocline").mode(mode).options(**options)
@@ -137,6 +169,11 @@ def everything(table: str, but: str = "") -> str:
     """A query for all rows, each as JSON, so that both sides spell values alike."""
     columns = f"* EXCEPT ({but})" if but else "*"
     return f"SELECT to_json(struct(*)) AS row FROM (SELECT {columns} FROM {table})"
+
+
+def newest(path: Path) -> int:
+    """The number of the newest commit of a table."""
+    return max(int(each.name[:20]) for each in (path / "_delta_log").glob(f"{'[0-9]' * 20}.json"))
 
 
 def actions(path: Path, kind: str) -> list[dict[str, Any]]:
