@@ -1,8 +1,9 @@
-"""Writing files with Arrow, where Spark cannot.
+"""Writing files with Arrow, where Spark cannot, or takes longer.
 
 `ArrowWriter` turns batches of rows into Parquet files and puts them into the table's store. It runs in Python workers
-for stores that Spark has no file system for. Workers report the files they wrote as rows, so only those of successful
-tasks count; what other tasks left is deleted. Stores in memory are only in this process, which writes to them itself.
+for stores that Spark has no file system for, and without Spark for rows that come as Arrow, or are copied. Workers
+report the files they wrote as rows, so only those of successful tasks count; what other tasks left is deleted. Stores
+in memory are only in this process, which writes to them itself.
 
 Batches may be of any size: their rows are held until they make a row group, which is what readers decode, and skip, as
 one. What is held is bounded in bytes, however many rows come.

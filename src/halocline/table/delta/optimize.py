@@ -5,6 +5,8 @@ conflicts with commits that take away the same files. Rows that were marked as d
 keep their ids. Nothing of the table's metadata changes. A run that breaks off leaves files that nobody refers to; the
 next one begins again from what the table is.
 
+Small files that become one are copied without Spark where they can be; see `halocline.table.delta.copies`.
+
 Rows of a table with clustering columns are brought together by them whenever it is compacted; see
 `halocline.table.delta.clusters`.
 """

@@ -2,7 +2,8 @@
 
 Only files with *hits*, rows that a clause takes, are touched; see `halocline.table.delta.hits`. Either all their rows
 are written again, changed or not; or, where the table marks rows, the hits are marked and only changed rows are
-written. Rows keep their ids.
+written. Rows keep their ids. Few hits are brought to the driver, and their files copied without Spark; see
+`halocline.table.delta.copies`.
 
 Where a condition stands for the hits, rows are deleted by it without computing them: files all of whose rows meet it
 are removed unread, and of the others the rows that stay are written again, or those that go are marked. Rows are
