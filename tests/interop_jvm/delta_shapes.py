@@ -229,7 +229,7 @@ SHAPES = (
     Shape(
         "check constraints",
         columns=(V, SMALL, Column("r", "INT", "NOT NULL", values=tuple("012345"), wild=("NULL",), nulls=0)),
-        then=("ALTER TABLE {t} ADD CONSTRAINT few CHECK (k < 5000 OR v = 'a')",),
+        then=("ALTER TABLE {t} ADD CONSTRAINT few CHECK (k IS NULL OR k < 5000 OR v = 'a')",),
         properties=VECTORS,
     ),
     Shape("defaults", columns=(V, Column("d", "STRING", "DEFAULT 'dd'"), N), properties=ALLOWED),
