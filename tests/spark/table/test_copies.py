@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from tests.support.tables import FEED, by_another_client, rows_of
@@ -307,3 +308,35 @@ def test_long_file_is_kept_on_disk_beside_the_table_until_it_is_whole(tmp_path, 
     told = table.optimize().execute_compaction().metrics
     assert (told["numAddedFiles"], told["maxFileSize"] > 1000, table.count()) == (1, True, 20_000)
     assert sorted(each.name for each in (tmp_path / "t").iterdir() if each.is_file()) == []
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda table: table.delete("id IN (1, 11)"),
+        lambda table: table.update({"n": "-n"}, "id IN (1, 11)"),
+        lambda table: table.optimize().execute_compaction(),
+    ],
+    ids=["delete", "update", "compaction"],
+)
+def test_text_that_arrow_does_not_take_is_written_by_spark(tmp_path, spark, change):
+    by = tmp_path / "t"
+    table = Table.create(by, spark.range(0, 20, 1, 2).selectExpr("id", "id AS n", "'' AS s"), spark)
+    for file in table.snapshot().files()["path"].to_pylist():
+        rows = pq.ParquetFile(by / file).read()
+        raw = pa.array([b"\xff" if n % 2 else b"text" for n in range(rows.num_rows)], pa.binary())
+        pq.write_table(rows.set_column(2, "s", raw), by / file)
+        (by / f"{file.rpartition('/')[0]}/.{file.rpartition('/')[2]}.crc").unlink(missing_ok=True)
+    log = by / "_delta_log" / f"{0:020}.json"
+    lines = [json.loads(line) for line in log.read_text().splitlines()]
+    for add in (line["add"] for line in lines if "add" in line):
+        add["size"] = (by / add["path"]).stat().st_size
+        add["stats"] = json.dumps({"numRecords": 10})
+    log.write_text("\n".join(map(json.dumps, lines)))
+    (by / "_delta_log" / f".{log.name}.crc").unlink(missing_ok=True)
+    table = Table.for_path(by, spark)
+    told = change(table)
+    assert writers(by, told.version) == {"parquet-mr"}
+    read = table.to_df().selectExpr("id", "hex(s) AS s").sort("id").collect()
+    assert [row.s for row in read] == [("FF" if row.id % 2 else "74657874") for row in read]
+    assert _left_over(by) == []

@@ -10,7 +10,8 @@ need Halocline installed.
 
 The limits, where a copier is not to be had: types that Arrow does not have, stores that Spark reaches and this process
 may not, and settings for Spark's own Parquet writer. A file with dates in the calendar of old releases of Spark cannot
-be copied either; see `notes_of`.
+be copied either; see `notes_of`. Of others it shows only on the way: values that Arrow does not take, such as text that
+is no UTF-8, or nested ones that are too much for it at once.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from halocline.errors import InternalError
+from halocline.errors import InternalError, UnsupportedError
 from halocline.schema.arrow import PRIMITIVES
 from halocline.schema.types import DataType, Field, Primitive, Struct, decimal_of
 from halocline.schema.visitor import types
@@ -137,6 +138,9 @@ class FileCopier:
         """Copies files, each with those that it is together with, and describes the new ones by the order of paths.
 
         New files are not much longer than is said, or than a usual one.
+
+        Raises:
+            UnsupportedError: Arrow cannot copy what is in a file; nothing of the copies is left.
         """
         store, folder = self.writer.store, self.writer.folder
         made = self if file_bytes is None else replace(self, writer=replace(self.writer, file_bytes=file_bytes))
@@ -155,7 +159,15 @@ class FileCopier:
         fit = ArrowFit(data, Physical(FileLayout(data, (), self.reader.mode)), self.writer.store.root)
         batches = (fit(batch) for copy in together for batch in self._batches(copy))
         notes = together[0].notes if all(copy.notes for copy in together) else {}
-        return self.writer.write_partition(together[0].values, batches, notes)
+        try:
+            return self.writer.write_partition(together[0].values, batches, notes)
+        except pa.ArrowException as error:
+            paths = ", ".join(copy.file.path for copy in together)
+            raise UnsupportedError(
+                f"Arrow cannot copy {paths[:200]}",
+                sides={"found": str(error)[:200]},
+                next_step="Set halocline.rewrite.mode to spark.",
+            ) from error
 
     def __call__(self, parts: Sequence[Sequence[FileCopy]]) -> bytes:
         """What a task does."""

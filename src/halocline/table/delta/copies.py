@@ -4,8 +4,9 @@ A change leaves some rows of a file out, and *patches* others: gives some of the
 computed for their places. Where these rows are few, they are brought to the driver, and the files are copied.
 
 The limits: tables that track rows, whose ids Spark writes beside them; tables that become something else in the same
-commit; very many files; rows that move to another partition. Many small files are only copied if they are to become
-one: otherwise Spark writes their rows together.
+commit; very many files; rows that move to another partition. Many
+small files are only copied if they are to become one: otherwise Spark writes their rows together. Where Arrow meets
+values on the way that it does not take, Spark writes the files after all.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ import numpy as np
 import pyarrow as pa
 from pyroaring import BitMap64
 
+from halocline.errors import UnsupportedError
 from halocline.formats.delta.actions.action import Add
 from halocline.formats.delta.actions.statistics import all_live_rows
 from halocline.formats.delta.snapshot.snapshot import Snapshot
@@ -77,8 +79,10 @@ class Copies:
         few = sum(size < _SMALL_FILE for size in sizes) <= _MOST_SMALL_FILES
         return Copies.of(spark, snapshot, files, row_files) if light and few else None
 
-    def changed(self, left_out: Places, patched: Places, values: pa.Table | None, *, data_change: bool) -> list[Add]:
-        """Copies the files, without some rows, and with other values for some others.
+    def changed(
+        self, left_out: Places, patched: Places, values: pa.Table | None, *, data_change: bool
+    ) -> list[Add] | None:
+        """Copies the files, without some rows, and with other values for some others; None if that cannot be.
 
         Args:
             left_out: The rows to leave out.
@@ -89,13 +93,21 @@ class Copies:
         gone = {number: BitMap64(left_out[1][rows].tolist()) for number, rows in _by_file(left_out)}
         patches = {} if values is None else dict(_patches(patched, values))
         copies = self._copies(gone, patches)
-        return self.row_files.copy(self.spark, [[copy] for copy in copies], data_change=data_change)
+        return self._made([[copy] for copy in copies], data_change=data_change)
 
-    def packed(self, bins: Sequence[Sequence[int]]) -> list[Add]:
-        """Copies the files of each bin into one."""
+    def packed(self, bins: Sequence[Sequence[int]]) -> list[Add] | None:
+        """Copies the files of each bin into one; None if that cannot be."""
         copies = self._copies({}, {})
         together = [[copies[number] for number in each] for each in bins]
-        return self.row_files.copy(self.spark, together, data_change=False, file_bytes=sys.maxsize)
+        return self._made(together, data_change=False, file_bytes=sys.maxsize)
+
+    def _made(
+        self, together: Sequence[Sequence[FileCopy]], *, data_change: bool, file_bytes: int | None = None
+    ) -> list[Add] | None:
+        try:
+            return self.row_files.copy(self.spark, together, data_change=data_change, file_bytes=file_bytes)
+        except UnsupportedError:
+            return None
 
     def _copies(self, gone: Mapping[int, BitMap64], patches: Mapping[int, Patch]) -> list[FileCopy]:
         marked, none = deleted_rows(self.snapshot, self.files), BitMap64()

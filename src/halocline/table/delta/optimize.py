@@ -266,7 +266,9 @@ class _Rearranging(RowChange):
         copies = Copies.of(self.spark, self.snapshot, self._taken(numbers), files)
         if copies is not None:
             left = iter(range(len(numbers)))
-            return copies.packed([[next(left) for _ in each] for each in bins])
+            adds = copies.packed([[next(left) for _ in each] for each in bins])
+            if adds is not None:
+                return adds
         rows = self._bin_by_bin(files, bins) if len(bins) <= _MOST_SCANS else self._sent(files, bins)
         with settings(self.spark, _OWN_TASKS):
             return files.rewrite(rows, self.snapshot.schema, data_change=False)

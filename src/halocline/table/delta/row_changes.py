@@ -155,10 +155,11 @@ def remove_rows(spark: SparkSession, snapshot: Snapshot, files: pa.Table, where:
         return Changed(removes, _marked(snapshot, found.mixed, _places(rows, PLACE), row_files), deleted=found.rows)
     gone = (found.rows or 0) - (all_live_rows(found.whole) or 0)
     copies = Copies.changing(spark, snapshot, found.mixed, gone, row_files)
+    adds: list[Add] | None = None
     if copies is not None:
         rows = frame_of(spark, snapshot, where=where, files=found.mixed, rows=RowColumns(place=PLACE))
         adds = copies.changed(_places(rows, PLACE), NO_PLACES, None, data_change=changes_data)
-    else:
+    if adds is None:
         staying = frame_of(spark, snapshot, where=unmet(where), files=found.mixed, rows=row_files.identities())
         adds = row_files.rewrite(staying, snapshot.schema, data_change=changes_data)
     check_rows(snapshot.store, found.mixed, figures(adds)["numOutputRows"] + gone)
@@ -267,7 +268,7 @@ class Rewrite:
     def _copied(self, hits: Hits, copies: Copies) -> Changed | None:
         """Copies the files, with rows patched that clauses update, and without those that clauses delete.
 
-        None if the new values are too many to be brought here.
+        None if the new values are too many to be brought here, or Arrow does not take what is in the files.
         """
         deletes = self._of_kind(ClauseKind.DELETE)
         if len(deletes) == len(self.clauses) and hits.places is not None:
@@ -281,6 +282,8 @@ class Rewrite:
             left_out, patched = ((places[0][some], places[1][some]) for some in (gone, ~gone))
             adds = copies.changed(left_out, patched, values.filter(pa.array(~gone)), data_change=True)
             updated, deleted = int((~gone).sum()), int(gone.sum())
+        if adds is None:
+            return None
         count = figures(adds)["numOutputRows"]
         check_rows(self.work.snapshot.store, hits.files, count + deleted)
         return Changed(removed(hits.files), adds, rows=count, updated=updated, deleted=deleted)
