@@ -14,6 +14,8 @@ import halocline as hc
 from halocline.errors import ConstraintError, MalformedError
 from halocline.spark.write.file_copies import FileCopier
 from halocline.table import Table
+from halocline.table.delta.copies import Copies
+from halocline.table.delta.row_files import RowFiles
 
 MAPPED = {"delta.columnMapping.mode": "id"}
 MODE = "halocline.rewrite.mode"
@@ -340,3 +342,16 @@ def test_text_that_arrow_does_not_take_is_written_by_spark(tmp_path, spark, chan
     read = table.to_df().selectExpr("id", "hex(s) AS s").sort("id").collect()
     assert [row.s for row in read] == [("FF" if row.id % 2 else "74657874") for row in read]
     assert _left_over(by) == []
+
+
+def test_files_of_a_clone_on_another_store_are_left_to_spark(tmp_path, spark, monkeypatch):
+    table = made(tmp_path / "t", spark)
+    snapshot = table.snapshot()
+    files = snapshot.files()
+    remote = pa.array(["s3://bucket/a.parquet"] * len(files), files.schema.field("path").type)
+    files = files.set_column(files.schema.get_field_index("path"), "path", remote)
+    looked: list[object] = []
+    monkeypatch.setattr("halocline.table.delta.copies.footers", lambda *asked: looked.append(asked) or [])
+    with RowFiles(table.store, snapshot.configuration) as row_files:
+        assert Copies.of(spark, snapshot, files, row_files) is None
+    assert looked == [], "nobody asks for files that only Spark may reach"

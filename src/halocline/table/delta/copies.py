@@ -4,7 +4,7 @@ A change leaves some rows of a file out, and *patches* others: gives some of the
 computed for their places. Where these rows are few, they are brought to the driver, and the files are copied.
 
 The limits: tables that track rows, whose ids Spark writes beside them; tables that become something else in the same
-commit; very many files; rows that move to another partition. Many
+commit; files of a clone on a store that is not the table's; very many files; rows that move to another partition. Many
 small files are only copied if they are to become one: otherwise Spark writes their rows together. Where Arrow meets
 values on the way that it does not take, Spark writes the files after all.
 """
@@ -22,12 +22,15 @@ from pyroaring import BitMap64
 
 from halocline.errors import UnsupportedError
 from halocline.formats.delta.actions.action import Add
+from halocline.formats.delta.actions.locations import is_absolute
 from halocline.formats.delta.actions.statistics import all_live_rows
 from halocline.formats.delta.snapshot.snapshot import Snapshot
 from halocline.spark.scan.arrow_scan import ArrowFile
 from halocline.spark.scan.footers import footers
 from halocline.spark.scan.frames import deleted_rows
+from halocline.spark.session.settings import RewriteMode, in_force
 from halocline.spark.write.file_copies import FileCopy, Patch, notes_of
+from halocline.storage.location import Location
 from halocline.table.delta.hits import SMALL, Places
 from halocline.table.delta.row_files import RowFiles
 
@@ -66,6 +69,8 @@ class Copies:
         if not possible or not row_files.can_copy(spark):
             return None
         listed = list(zip(files["path"].to_pylist(), files["size"].to_pylist(), strict=True))
+        if in_force(spark).rewrite_mode is RewriteMode.AUTO and any(_is_remote(path) for path, _ in listed):
+            return None
         notes = [found for footer in footers(snapshot.store, listed) if (found := notes_of(footer)) is not None]
         return Copies(spark, snapshot, files, notes, row_files) if len(notes) == len(files) else None
 
@@ -118,6 +123,12 @@ class Copies:
             file = ArrowFile(number, path, size or 0, left_out or None, ())
             found.append(FileCopy(file, dict(values or ()), patches.get(number), self.notes[number]))
         return found
+
+
+def _is_remote(path: str) -> bool:
+    """Whether a decoded path is of a file on another store, which Spark reaches and this process may not."""
+    location = Location.of_decoded(path) if is_absolute(path) else None
+    return location is not None and not location.is_local
 
 
 def _by_file(places: Places) -> Iterator[tuple[int, np.ndarray[Any, Any]]]:
