@@ -189,7 +189,7 @@ class Shape:
 
 DEFAULTS = "'delta.enableDeletionVectors' = 'false'"
 ALLOWED = {"delta.feature.allowColumnDefaults": "supported"}
-WIDENED = {"delta.enableTypeWidening": "true"}
+WIDENED = {"delta.enableTypeWidening": "true", "delta.feature.timestampNtz": "supported"}
 BY_ID = {"delta.columnMapping.mode": "id"}
 P = Column("p", "STRING", values=("''", "'a'", "'a=b/c%'", "' x '", "'é'"), nulls=0.25)
 DAY = Column("day", "DATE", nulls=0.25)
