@@ -59,10 +59,11 @@ def _told_if_stopped(text: str, before: int = 0) -> Iterator[None]:
         yield
     except KeyboardInterrupt:
         done = f" {before} before it {'are' if before > 1 else 'is'} done." if before else ""
-        raise KeyboardInterrupt(
-            f"The statement was: {' '.join(text.split())[:80]}.{done} "
-            "A change is done as a whole or not at all, and DESCRIBE HISTORY tells which."
-        ) from None
+        words = " ".join(text.split())
+        kept = "A change is done as a whole or not at all, and DESCRIBE HISTORY tells which."
+        if words.upper().startswith("VACUUM"):
+            kept = "Files that it has deleted are gone; it can be run again for the others."
+        raise KeyboardInterrupt(f"The statement was: {words[:80]}.{done} {kept}") from None
 
 
 def statements_in(lines: Iterator[str | None]) -> Iterator[str]:

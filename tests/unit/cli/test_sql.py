@@ -37,3 +37,25 @@ def test_lake_that_is_not_there_is_told_before_spark_starts(tmp_path, monkeypatc
     monkeypatch.setattr(sql, "session", lambda name: pytest.fail("Spark was started for nothing"))
     assert main.run(["sql", str(tmp_path / "lak"), "-e", "SELECT 1"]) == 1
     assert "there is no folder" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("statement", "before", "told"),
+    [
+        ("OPTIMIZE orders", 0, "The statement was: OPTIMIZE orders. A change is done as a whole or not at all"),
+        (
+            "UPDATE orders\n SET id = 1",
+            2,
+            "The statement was: UPDATE orders SET id = 1. 2 before it are done. A change",
+        ),
+        (
+            "vacuum orders",
+            1,
+            "The statement was: vacuum orders. 1 before it is done. Files that it has deleted are gone",
+        ),
+    ],
+)
+def test_a_statement_that_is_stopped_is_named_with_what_may_be_done_of_it(statement, before, told):
+    with pytest.raises(KeyboardInterrupt) as stopped, sql._told_if_stopped(statement, before):
+        raise KeyboardInterrupt
+    assert str(stopped.value).startswith(told)
