@@ -250,7 +250,7 @@ SHAPES = (
             Column("c", "DECIMAL(18,4)", values=("1.25", "3", "-7.5"), first="DECIMAL(9,2)"),
             Column("e", "TIMESTAMP_NTZ", values=("DATE'1500-01-01'", "DATE'2024-01-01'"), first="DATE"),
         ),
-        properties=WIDENED,
+        properties=WIDENED | {"delta.feature.timestampNtz": "supported"},
         later=(
             "ALTER TABLE {t} ALTER COLUMN a TYPE INT",
             "ALTER TABLE {t} ALTER COLUMN b TYPE DOUBLE",

@@ -164,7 +164,7 @@ def told_by_delta(delta: Theirs, shape: Shape, done: Done) -> dict[str, dict[int
         queries.append(" UNION ALL ".join(f"SELECT {number}, {columns} FROM {table}" for number, table in at))
     if shape.has_feed:
         feed = "_change_type, _commit_version, _commit_timestamp"
-        changes = f"table_changes_by_path('{done.path}', 0)"
+        changes = f"table_changes_by_path('{done.path}', {done.begin})"
         queries.append(f"SELECT _change_type, _commit_version, {_row_but(feed)} FROM {changes}")
     answers = delta.attempts(done.path, queries)
     for each in answers:
@@ -190,7 +190,7 @@ def told_by_us(spark: Any, shape: Shape, done: Done) -> dict[str, dict[int, list
     feed = {}
     if shape.has_feed:
         names = "_change_type, _commit_version, _commit_timestamp"
-        changes = table.changes(0).selectExpr("_change_type", "_commit_version", f"{_row_but(names)} AS row")
+        changes = table.changes(done.begin).selectExpr("_change_type", "_commit_version", f"{_row_but(names)} AS row")
         feed = _feed([[str(value) for value in row] for row in changes.collect()], done)
     return {"rows": _grouped((row[0], row[1]) for row in rows.collect()), "ids": {}, "feed": feed}
 
