@@ -45,8 +45,8 @@ _METRICS = (
     "numUpdatedRows",
     "numDeletedRows",
 )
-_THEIR_DEFECT = "did not match any merge clause"
-"""What Delta Spark fails with inside, on some merges with conditions in clauses of all three kinds."""
+_THEIR_DEFECTS = ("did not match any merge clause", "DELTA_MERGE_RESOLVED_ATTRIBUTE_MISSING_FROM_INPUT")
+"""What Delta Spark fails with inside: on some merges with clauses of all three kinds, and where a CHAR is compared."""
 
 _METRICS_OF_FILES = ("numTargetRowsCopied", "numCopiedRows")
 """They depend on how rows lie in files, which is alike on both sides before the first statement only."""
@@ -139,10 +139,10 @@ def test_changes_do_the_same_by_either_side(
         history = "".join(f"  {each}\n" for each in texts[: number - 1])
         where = f"{context}{history}statement {number}{last_one}: {text}\n"
         one, other = done["delta"].attempts[number - 1], done["ours"].attempts[number - 1]
-        if _THEIR_DEFECT in one.note + other.note:
+        if any(each in one.note + other.note for each in _THEIR_DEFECTS):
             break
         assert bool(one.note) == bool(other.note), (
-            f"{where}Delta Spark: {one.note or 'done'}\nwe: {other.note or 'done'}"
+            f"{where}on Delta Spark's table: {one.note or 'done'}\non ours: {other.note or 'done'}"
         )
         for part in ("rows", "ids", "feed"):
             found = {
