@@ -14,9 +14,8 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
-import numpy as np
 import pyarrow as pa
 from pyroaring import BitMap64
 
@@ -31,7 +30,7 @@ from halocline.spark.scan.frames import deleted_rows
 from halocline.spark.session.settings import RewriteMode, in_force
 from halocline.spark.write.file_copies import FileCopy, Patch, notes_of
 from halocline.storage.location import Location
-from halocline.table.delta.hits import SMALL, Places
+from halocline.table.delta.hits import SMALL, Places, by_file
 from halocline.table.delta.row_files import RowFiles
 
 if TYPE_CHECKING:
@@ -95,7 +94,7 @@ class Copies:
             values: A row of values for each of these, by the names of columns.
             data_change: Whether the table has other rows afterwards.
         """
-        gone = {number: BitMap64(left_out[1][rows].tolist()) for number, rows in _by_file(left_out)}
+        gone = {number: BitMap64(left_out[1][rows].tolist()) for number, rows in by_file(left_out)}
         patches = {} if values is None else dict(_patches(patched, values))
         copies = self._copies(gone, patches)
         return self._made([[copy] for copy in copies], data_change=data_change)
@@ -131,15 +130,6 @@ def _is_remote(path: str) -> bool:
     return location is not None and not location.is_local
 
 
-def _by_file(places: Places) -> Iterator[tuple[int, np.ndarray[Any, Any]]]:
-    """For each file the numbers of its places in the list, in the order of their positions."""
-    numbers, positions = places
-    order = np.lexsort((positions, numbers))
-    found, starts = np.unique(numbers[order], return_index=True)
-    ends = [*starts[1:], len(order)][: len(found)]
-    yield from ((int(number), order[start:end]) for number, start, end in zip(found, starts, ends, strict=True))
-
-
 def _patches(places: Places, values: pa.Table) -> Iterator[tuple[int, Patch]]:
-    for number, rows in _by_file(places):
+    for number, rows in by_file(places):
         yield number, Patch(places[1][rows], values.take(pa.array(rows)))

@@ -9,7 +9,7 @@ A condition that says the same in every query needs no places: then the conditio
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
@@ -68,6 +68,20 @@ class Hits:
     def rows(self) -> int:
         """How many there are, as far as they were counted."""
         return sum(count or 0 for count in self.counts.values())
+
+
+def by_file(places: Places) -> Iterator[tuple[int, np.ndarray[Any, Any]]]:
+    """For each file the numbers of its places in the list, in the order of their positions.
+
+    Example:
+        >>> [(file, rows.tolist()) for file, rows in by_file((np.array([2, 0, 2]), np.array([9, 1, 4])))]
+        [(0, [1]), (2, [2, 0])]
+    """
+    numbers, positions = places
+    order = np.lexsort((positions, numbers))
+    found, starts = np.unique(numbers[order], return_index=True)
+    ends = [*starts[1:], len(order)][: len(found)]
+    yield from ((int(number), order[start:end]) for number, start, end in zip(found, starts, ends, strict=True))
 
 
 def hits_where(work: RowChange, candidates: pa.Table, where: Expression | None) -> Hits:

@@ -54,7 +54,7 @@ from halocline.table.delta.clauses import (
     with_old,
 )
 from halocline.table.delta.copies import Copies
-from halocline.table.delta.hits import HIT_PLACE, NO_PLACES, SMALL, Hits, Places
+from halocline.table.delta.hits import HIT_PLACE, NO_PLACES, SMALL, Hits, Places, by_file
 from halocline.table.delta.matches import matches, unmet
 from halocline.table.delta.row_commit import RowChange
 from halocline.table.delta.row_counts import check_rows, figures
@@ -189,11 +189,7 @@ def _places(rows: DataFrame, name: str) -> Places:
 
 def _marked(snapshot: Snapshot, files: pa.Table, places: Places, row_files: RowFiles) -> list[Add]:
     """The files with rows marked, given by the numbers of their files and their positions."""
-    numbers, positions = places
-    order = np.argsort(numbers, kind="stable")
-    hit, starts = np.unique(numbers[order], return_index=True)
-    parts = np.split(positions[order], starts[1:])
-    bitmaps = {int(number): BitMap64(part.tolist()) for number, part in zip(hit, parts, strict=True)}
+    bitmaps = {number: BitMap64(places[1][rows].tolist()) for number, rows in by_file(places)}
     return row_files.mark(snapshot, files, bitmaps)
 
 
