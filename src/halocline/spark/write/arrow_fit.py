@@ -10,8 +10,11 @@ Spark's casts. Columns that rows come without become null.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from datetime import datetime
 from typing import Any, Final
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -20,7 +23,7 @@ from halocline.formats.delta.actions.action import repeated
 from halocline.formats.delta.configuration.column_mapping import physical_name
 from halocline.schema.arrow import ArrowTypes
 from halocline.schema.arrow_arrays import ArrowArrays
-from halocline.schema.types import Field, Struct, is_void
+from halocline.schema.types import Field, Struct, decimal_of, is_void
 from halocline.schema.visitor import types
 from halocline.spark.scan.not_null import is_complete
 from halocline.spark.types.assignment import Assignment, Casting
@@ -145,7 +148,7 @@ _LOGICAL: Final = _Fitted("none")
 
 
 def _folder_text(array: pa.Array, field: Field) -> pa.Array:
-    """Partition values as the text of folders: timestamps in UTC, bytes in hexadecimal."""
+    """Partition values as the text of folders, as Spark spells them: timestamps in UTC, bytes in hexadecimal."""
     type = field.type.name
     if type == "string":
         longer = pc.binary_join_element_wise(array, pa.scalar("_"), pa.scalar(""))
@@ -154,24 +157,39 @@ def _folder_text(array: pa.Array, field: Field) -> pa.Array:
         array = array.cast(pa.timestamp("us"))
     if type in ("timestamp", "timestamp_ntz"):
         try:
-            return _texts(array, lambda value: value.isoformat(" "))
+            return _texts(array, _time_text)
         except OverflowError:
             raise beyond_text(field.name) from None
     if type == "binary":
         return _texts(array, lambda value: value.hex().upper())
     if type in ("float", "double"):
-        return _texts(array, _float_text)
+        number = np.float32 if type == "float" else np.float64
+        return _texts(array, lambda value: _float_text(number(value)))
+    if decimal_of(field.type) is not None:
+        return _texts(array, lambda value: format(value, "f"))
     texts = array.cast(pa.string())
     if type == "date" and pc.any(pc.invert(pc.match_substring_regex(texts, r"^\d{4}-"))).as_py():
         raise beyond_text(field.name)
     return texts
 
 
-def _texts(array: pa.Array, spell: Any) -> pa.Array:
-    return pa.array([None if value is None else spell(value) for value in array.to_pylist()], pa.string())
+def _texts(array: pa.Array, spell: Callable[[Any], str]) -> pa.Array:
+    """Each value by its text; partitions have few values, and each is spelt once."""
+    encoded = array.dictionary_encode()
+    return pa.array([spell(value) for value in encoded.dictionary.to_pylist()], pa.string()).take(encoded.indices)
 
 
-def _float_text(value: float) -> str:
-    if value != value:
+def _time_text(value: datetime) -> str:
+    text = value.isoformat(" ")
+    return text.rstrip("0") if value.microsecond else text
+
+
+def _float_text(value: np.floating[Any]) -> str:
+    if np.isnan(value):
         return "NaN"
-    return {float("inf"): "Infinity", float("-inf"): "-Infinity"}.get(value) or repr(value)
+    if np.isinf(value):
+        return "Infinity" if value > 0 else "-Infinity"
+    if value == 0 or 1e-3 <= abs(value) < 1e7:
+        return np.format_float_positional(value, trim="0")
+    digits, _, power = np.format_float_scientific(value, trim="0").partition("e")
+    return f"{digits}E{int(power)}"

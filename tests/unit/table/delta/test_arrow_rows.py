@@ -9,6 +9,7 @@ import sys
 from decimal import Decimal
 from pathlib import Path
 
+import deltalake
 import duckdb
 import polars
 import pyarrow as pa
@@ -264,6 +265,27 @@ def test_partition_of_a_year_beyond_four_digits_is_refused(path, type, day):
         table.append_arrow(pa.table({"id": [1, 2], "at": moments}))
     table.append_arrow(pa.table({"id": [1], "at": moments.slice(0, 1)}))
     assert ids(table) == [1]
+
+
+@pytest.mark.parametrize(
+    ("type", "spelt"),
+    [
+        (pa.float64(), {1e20: "1.0E20", 1e-5: "1.0E-5", 0.1: "0.1", 1e7: "1.0E7", 9999999.0: "9999999.0"}),
+        (pa.float64(), {float("inf"): "Infinity", -float("inf"): "-Infinity", 0.001: "0.001", -1.5: "-1.5"}),
+        (pa.float32(), {0.1: "0.1", 1 / 3: "0.33333334", 1e10: "1.0E10"}),
+        (pa.decimal128(30, 20), {Decimal("1E-20"): "0." + "0" * 19 + "1", Decimal(0): "0." + "0" * 20}),
+        (pa.timestamp("us"), {dt.datetime(1970, 1, 1, 0, 0, 0, 120_000): "1970-01-01 00:00:00.12"}),
+        (pa.timestamp("us"), {dt.datetime(1970, 1, 1, 10): "1970-01-01 10:00:00"}),
+    ],
+)
+def test_partition_values_are_spelt_as_spark_spells_them(path, type, spelt):
+    rows = pa.table({"id": range(len(spelt)), "part": pa.array(spelt, type)})
+    table = hc.Table.create(path, rows, partition_by="part")
+    values = table.snapshot().files()["partition_values"].to_pylist()
+    assert {dict(each)["part"] for each in values} == set(spelt.values())
+    assert table.to_arrow().read_all().sort_by("id")["part"].to_pylist() == rows["part"].to_pylist()
+    read = deltalake.DeltaTable(path).to_pyarrow_table().sort_by("id")
+    assert read["part"].cast(type).to_pylist() == rows["part"].to_pylist()
 
 
 @pytest.mark.parametrize("partition_by", [(), ("name",)])
