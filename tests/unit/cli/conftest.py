@@ -13,8 +13,10 @@ from typing import Any
 import msgspec
 import pytest
 from tests.support import json_schemas
+from tests.support.applied import LakeOnDisk
 
 from halocline.cli import output
+from halocline.cli.main import run
 
 WRITING = os.environ.get("HALOCLINE_WRITE_SCHEMAS") == "1"
 SAMPLES: dict[str, list[Any]] = {}
@@ -43,6 +45,15 @@ def results_meet_their_schemas(monkeypatch):
     for name, module in list(sys.modules.items()):
         if name.startswith("halocline.cli.") and getattr(module, "emit", None) is emit:
             module.emit = real  # one that was loaded meanwhile
+
+
+@pytest.fixture
+def planned_lake(tmp_path):
+    """Two tables, a plan `r.plan` that gives them deletion vectors, and a member that is too old for them."""
+    found = LakeOnDisk(tmp_path).delta("orders", "items").run(report="trino@426")
+    plan = ["plan", found.path, "--enable", "deletionVectors", "--members", found.members, "--out", tmp_path / "r.plan"]
+    assert run([*map(str, plan)]) == 2
+    return found
 
 
 def pytest_sessionfinish() -> None:
