@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from types import SimpleNamespace
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -344,14 +345,19 @@ def test_text_that_arrow_does_not_take_is_written_by_spark(tmp_path, spark, chan
     assert _left_over(by) == []
 
 
-def test_files_of_a_clone_on_another_store_are_left_to_spark(tmp_path, spark, monkeypatch):
+@pytest.mark.parametrize("spark_reaches", [True, False])
+def test_files_of_a_clone_on_another_store_are_left_to_spark_if_it_reaches_them(
+    tmp_path, spark, monkeypatch, spark_reaches
+):
     table = made(tmp_path / "t", spark)
     snapshot = table.snapshot()
     files = snapshot.files()
     remote = pa.array(["s3://bucket/a.parquet"] * len(files), files.schema.field("path").type)
     files = files.set_column(files.schema.get_field_index("path"), "path", remote)
-    looked: list[object] = []
-    monkeypatch.setattr("halocline.table.delta.copies.footers", lambda *asked: looked.append(asked) or [])
+    footer = SimpleNamespace(metadata={})
+    monkeypatch.setattr("halocline.table.delta.copies.footers", lambda _, listed: [footer] * len(listed))
+    connector = "halocline.spark.write.file_copies.spark_address"
+    monkeypatch.setattr(connector, lambda _, address: address if spark_reaches else None)
     with RowFiles(table.store, snapshot.configuration) as row_files:
-        assert Copies.of(spark, snapshot, files, row_files) is None
-    assert looked == [], "nobody asks for files that only Spark may reach"
+        copies = Copies.of(spark, snapshot, files, row_files)
+    assert (copies is None) is spark_reaches

@@ -16,8 +16,9 @@ is no UTF-8, or nested ones that are too much for it at once.
 
 from __future__ import annotations
 
+import itertools
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
@@ -28,6 +29,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from halocline.errors import InternalError, UnsupportedError
+from halocline.formats.delta.actions.locations import is_absolute, locate
 from halocline.schema.arrow import PRIMITIVES
 from halocline.schema.types import DataType, Field, Primitive, Struct, decimal_of
 from halocline.schema.visitor import types
@@ -117,9 +119,17 @@ class FileCopier:
 
     @staticmethod
     def find(
-        spark: SparkSession, store: Store, layout: FileLayout, properties: Mapping[str, str], name: str
+        spark: SparkSession,
+        store: Store,
+        layout: FileLayout,
+        properties: Mapping[str, str],
+        name: str,
+        paths: Iterable[str],
     ) -> FileCopier | None:
-        """One whose files are as Spark would write them, into the folder of that name; None if there is none."""
+        """One that copies the files of these paths as Spark would write them; None if there is none.
+
+        The copies are in the folder of that name.
+        """
         layout = layout.with_nulls
         writer = ArrowWriter.of(store, layout, properties, name=name)
         writer = replace(writer, codec=writer.codec or setting(spark, _CODEC, "snappy").lower())
@@ -128,7 +138,7 @@ class FileCopier:
             writer.codec in CODECS
             and all(_is_copied(field.type) for field in layout.data)
             and not any(key.startswith(_FOR_SPARKS_WRITER) for key in spark.conf.getAll)
-            and _is_reached(spark, store)
+            and _are_reached(spark, store, paths)
         )
         return FileCopier(reader, writer) if possible else None
 
@@ -233,13 +243,19 @@ def _is_here(spark: SparkSession, store: Store) -> bool:
     return local or isinstance(store, MemoryStore)
 
 
-def _is_reached(spark: SparkSession, store: Store) -> bool:
-    """Whether those who copy reach the store: folders are everywhere the same, and so is what only they reach."""
+def _are_reached(spark: SparkSession, store: Store, paths: Iterable[str]) -> bool:
+    """Whether those who copy reach the store and the files: folders are everywhere the same.
+
+    So is what only they reach; of a store that Spark reaches as well, this process may not have the keys.
+    """
     mode = in_force(spark).rewrite_mode
     if mode is RewriteMode.SPARK:
         return False
-    if mode is RewriteMode.AUTO and not store.address().startswith("/") and spark_address(spark, store.address()):
-        return False
+    if mode is RewriteMode.AUTO:
+        holders = (locate(store, path) for path in paths if is_absolute(path))
+        addresses = itertools.chain([store.address()], (holder.address(inner) for holder, inner in holders))
+        if any(not each.startswith("/") and spark_address(spark, each) for each in addresses):
+            return False
     return _is_here(spark, store) or remembered(spark, "copying workers", lambda: _workers_copy(spark))
 
 

@@ -21,15 +21,12 @@ from pyroaring import BitMap64
 
 from halocline.errors import UnsupportedError
 from halocline.formats.delta.actions.action import Add
-from halocline.formats.delta.actions.locations import is_absolute
 from halocline.formats.delta.actions.statistics import all_live_rows
 from halocline.formats.delta.snapshot.snapshot import Snapshot
 from halocline.spark.scan.arrow_scan import ArrowFile
 from halocline.spark.scan.footers import footers
 from halocline.spark.scan.frames import deleted_rows
-from halocline.spark.session.settings import RewriteMode, in_force
-from halocline.spark.write.file_copies import FileCopy, Patch, notes_of
-from halocline.storage.location import Location
+from halocline.spark.write.file_copies import FileCopier, FileCopy, Patch, notes_of
 from halocline.table.delta.hits import SMALL, Places, by_file
 from halocline.table.delta.row_files import RowFiles
 
@@ -52,26 +49,29 @@ class Copies:
         snapshot: The version that they are files of.
         files: The files.
         notes: What the copies of each must say.
-        row_files: Where the copies go.
+        copier: What copies them.
+        row_files: What the copies are counted among.
     """
 
     spark: SparkSession
     snapshot: Snapshot
     files: pa.Table
     notes: list[dict[str, str]]
+    copier: FileCopier
     row_files: RowFiles
 
     @staticmethod
     def of(spark: SparkSession, snapshot: Snapshot, files: pa.Table, row_files: RowFiles) -> Copies | None:
         """The files, if they can be copied."""
-        possible = len(files) <= _MOST_FILES and row_files.state == snapshot.configuration
-        if not possible or not row_files.can_copy(spark):
+        if len(files) > _MOST_FILES or row_files.state != snapshot.configuration:
             return None
-        listed = list(zip(files["path"].to_pylist(), files["size"].to_pylist(), strict=True))
-        if in_force(spark).rewrite_mode is RewriteMode.AUTO and any(_is_remote(path) for path, _ in listed):
+        paths, sizes = files["path"].to_pylist(), files["size"].to_pylist()
+        copier = row_files.copier(spark, paths)
+        if copier is None:
             return None
-        notes = [found for footer in footers(snapshot.store, listed) if (found := notes_of(footer)) is not None]
-        return Copies(spark, snapshot, files, notes, row_files) if len(notes) == len(files) else None
+        found = footers(snapshot.store, list(zip(paths, sizes, strict=True)))
+        notes = [each for footer in found if (each := notes_of(footer)) is not None]
+        return Copies(spark, snapshot, files, notes, copier, row_files) if len(notes) == len(files) else None
 
     @staticmethod
     def changing(
@@ -109,9 +109,10 @@ class Copies:
         self, together: Sequence[Sequence[FileCopy]], *, data_change: bool, file_bytes: int | None = None
     ) -> list[Add] | None:
         try:
-            return self.row_files.copy(self.spark, together, data_change=data_change, file_bytes=file_bytes)
+            made = self.copier.copy_all(self.spark, together, file_bytes=file_bytes)
         except UnsupportedError:
             return None
+        return self.row_files.keep(made, data_change=data_change)
 
     def _copies(self, gone: Mapping[int, BitMap64], patches: Mapping[int, Patch]) -> list[FileCopy]:
         marked, none = deleted_rows(self.snapshot, self.files), BitMap64()
@@ -122,12 +123,6 @@ class Copies:
             file = ArrowFile(number, path, size or 0, left_out or None, ())
             found.append(FileCopy(file, dict(values or ()), patches.get(number), self.notes[number]))
         return found
-
-
-def _is_remote(path: str) -> bool:
-    """Whether a decoded path is of a file on another store, which Spark reaches and this process may not."""
-    location = Location.of_decoded(path) if is_absolute(path) else None
-    return location is not None and not location.is_local
 
 
 def _patches(places: Places, values: pa.Table) -> Iterator[tuple[int, Patch]]:

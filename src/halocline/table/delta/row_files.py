@@ -52,7 +52,7 @@ from halocline.spark.types.file_layout import FileLayout
 from halocline.spark.write import beginnings
 from halocline.spark.write.arrow_fit import ArrowFit
 from halocline.spark.write.arrow_write import ArrowWriter
-from halocline.spark.write.file_copies import FileCopier, FileCopy
+from halocline.spark.write.file_copies import FileCopier
 from halocline.spark.write.guard import watched
 from halocline.spark.write.identity_values import marks_in
 from halocline.spark.write.row_plan import RowPlan
@@ -159,22 +159,18 @@ class RowFiles:
         self._rewritten = self._rewritten or bool(files)
         return [_without_stats(file, names).add(data_change=data_change) for file in files]
 
-    def can_copy(self, spark: SparkSession) -> bool:
-        """Whether files of the table can be written again without Spark; see `halocline.spark.write.file_copies`."""
-        return not self.state.tracks_rows and self._copier(spark) is not None
+    def copier(self, spark: SparkSession, paths: Iterable[str]) -> FileCopier | None:
+        """What writes files of the table again without Spark; see `halocline.spark.write.file_copies`.
 
-    def copy(
-        self,
-        spark: SparkSession,
-        together: Sequence[Sequence[FileCopy]],
-        *,
-        data_change: bool,
-        file_bytes: int | None = None,
-    ) -> list[Add]:
-        """Writes files of the table again without Spark, some of them together, if that `can_copy`."""
-        copier = self._copier(spark)
-        assert copier is not None
-        files = copier.copy_all(spark, together, file_bytes=file_bytes)
+        None where that cannot be, as where rows are tracked: Spark writes their ids beside them.
+        """
+        if self.state.tracks_rows:
+            return None
+        layout, configuration = FileLayout.of(self.state), self.state.metadata.configuration
+        return FileCopier.find(spark, self._store, layout, configuration, self._folder_name(), paths)
+
+    def keep(self, files: Sequence[WrittenFile], *, data_change: bool) -> list[Add]:
+        """Takes in files that the `copier` has made."""
         self._written += files
         return [file.add(data_change=data_change) for file in files]
 
@@ -257,10 +253,6 @@ class RowFiles:
         files = write_files(rows, self._store, layout, configuration, under=under, name=name, max_records=max_records)
         self._written += files
         return files
-
-    def _copier(self, spark: SparkSession) -> FileCopier | None:
-        layout, configuration = FileLayout.of(self.state), self.state.metadata.configuration
-        return FileCopier.find(spark, self._store, layout, configuration, self._folder_name())
 
     def _folder_name(self) -> str:
         """The name of a fresh folder."""
