@@ -3,7 +3,8 @@
     spark-submit --master URL --py-files halocline.zip on_cluster.py FOLDER
 
 The tables need code of Halocline on the executors: a Hudi table whose logs are merged, and a Delta table with rows that
-are deleted by vectors. What was seen is written to `FOLDER/seen.json`.
+are deleted by vectors, and whose files are copied because few rows change. What was seen is written to
+`FOLDER/seen.json`.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
 from halocline.cli.main import run
@@ -76,6 +78,10 @@ def main(folder: Path) -> None:
     orders.delete("id % 3 = 0")
     seen["rollback"] = told("rollback", plan, "--no-wait")
     seen["after"] = protocols(lake)
+    orders.update({"amount": "-amount"}, where="id % 100 = 1")
+    files = orders.snapshot().files()["path"].to_pylist()
+    seen["written by"] = sorted({pq.read_metadata(lake / "orders" / file).created_by for file in files})
+    seen["updated"] = orders.to_df(where="amount < 0").count(), orders.count()
     (folder / "seen.json").write_text(json.dumps(seen))
     spark.stop()
 

@@ -103,6 +103,12 @@ def test_both_executors_work_with_the_code_that_was_shipped_to_them(seen):
     assert {source for _, source in seen["workers"]} == {"./halocline.zip/halocline/__init__.py"}
 
 
+def test_files_of_which_few_rows_change_are_copied_on_the_executors(seen):
+    assert seen["updated"] == [7, 666]
+    (writer,) = seen["written by"]
+    assert writer.startswith("parquet-cpp-arrow")
+
+
 def test_jobs_say_which_plan_they_belong_to_and_what_for(seen):
     plan = seen["plan"][1].split()[1]
     jobs = [each["Properties"] for each in events(seen, "JobStart")]
