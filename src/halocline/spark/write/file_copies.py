@@ -28,6 +28,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from halocline._version import __version__
 from halocline.errors import InternalError, UnsupportedError
 from halocline.formats.delta.actions.locations import is_absolute, locate
 from halocline.schema.arrow import PRIMITIVES
@@ -260,12 +261,16 @@ def _are_reached(spark: SparkSession, store: Store, paths: Iterable[str]) -> boo
 
 
 def _workers_copy(spark: SparkSession) -> bool:
-    """Whether Python workers have Halocline; what they do not have is no error here."""
+    """Whether Python workers have this release of Halocline; that they do not is no error here."""
+
+    def answer(_: int) -> bytes:  # sent as it stands, so that workers without Halocline can answer as well
+        try:
+            import halocline
+        except ImportError:
+            return b""
+        return halocline.__version__.encode()
+
     try:
-        return in_tasks(spark, _answer, [0]) == [b"ready"]
+        return in_tasks(spark, answer, [0]) == [__version__.encode()]
     except Exception:
         return False
-
-
-def _answer(_: int) -> bytes:
-    return b"ready"
