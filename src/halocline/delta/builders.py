@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import wraps
 from typing import TYPE_CHECKING, Concatenate, ParamSpec
 
+from halocline.place_names import place_name
 from halocline.table.arguments import checks_arguments
 from halocline.table.delta.merge_builder import MergeBuilder
 from halocline.table.delta.optimize import OptimizeBuilder
@@ -48,6 +49,9 @@ class DeltaMergeBuilder:
 
     builder: MergeBuilder
 
+    def __repr__(self) -> str:
+        return repr(self.builder)
+
     whenMatchedUpdate = _renamed(MergeBuilder.when_matched_update)
     whenMatchedUpdateAll = _renamed(MergeBuilder.when_matched_update_all)
     whenMatchedDelete = _renamed(MergeBuilder.when_matched_delete)
@@ -71,6 +75,10 @@ class DeltaOptimizeBuilder:
     """A rearrangement under the names of delta-spark; see `halocline.table.delta.optimize`."""
 
     builder: OptimizeBuilder
+
+    def __repr__(self) -> str:
+        place = place_name(self.builder.table.url)
+        return f"optimize of {place}: nothing is done before executeCompaction() or executeZOrderBy(…)"
 
     def where(self, partitionFilter: str) -> DeltaOptimizeBuilder:
         """See `OptimizeBuilder.where`."""

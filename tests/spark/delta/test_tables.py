@@ -11,6 +11,7 @@ from pyspark.sql import functions as F
 from halocline.delta.builders import DeltaMergeBuilder, DeltaOptimizeBuilder
 from halocline.delta.tables import DeltaTable, DeltaTableBuilder
 from halocline.errors import NotFoundError, UnsupportedError
+from halocline.table import Table
 
 
 def test_a_notebook_runs_with_one_import_changed(tmp_path, spark):
@@ -108,3 +109,14 @@ def test_names_are_those_of_delta_spark():
     for kind, words in names.items():
         public = {name for name, _ in inspect.getmembers(kind, callable) if not name.startswith("_")}
         assert set(words.split()) == public, kind.__name__
+
+
+def test_a_builder_that_was_not_executed_says_so(tmp_path, spark):
+    path = str(tmp_path / "t")
+    table, named = Table.create(path, spark.range(3), spark), DeltaTable.forPath(spark, path)
+    merge = table.merge(spark.range(1).alias("s"), "t.id = s.id").when_matched_delete()
+    assert repr(merge).endswith("/t with 1 clause: nothing is done before execute()")
+    assert repr(named.merge(spark.range(1), "true")).endswith("/t with 0 clauses: nothing is done before execute()")
+    done = "nothing is done before execute_compaction() or execute_z_order_by(…)"
+    assert repr(table.optimize()).endswith(f"/t: {done}")
+    assert repr(named.optimize()).endswith("/t: nothing is done before executeCompaction() or executeZOrderBy(…)")

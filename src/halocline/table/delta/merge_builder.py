@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from halocline.errors import ConflictError, InputError
+from halocline.place_names import place_name
 from halocline.spark.session.analysis import Expression
 from halocline.spark.types.input_schema import checked_frame
 from halocline.table.arguments import checks_arguments
@@ -73,6 +74,11 @@ class MergeBuilder(MergeRequest):
         >>> merge = orders.merge(changes.alias("new"), "t.id = new.id")  # doctest: +SKIP
         >>> merge.when_matched_update_all().when_not_matched_insert_all().execute()  # doctest: +SKIP
     """
+
+    def __repr__(self) -> str:
+        clauses = len(self.matched) + len(self.not_matched) + len(self.not_matched_by_source)
+        told = "1 clause" if clauses == 1 else f"{clauses} clauses"
+        return f"merge into {place_name(self.table.url)} with {told}: nothing is done before execute()"
 
     def when_matched_update(
         self, condition: Expression | None = None, set: Mapping[str, Any] | None = None

@@ -28,6 +28,7 @@ from halocline.formats.delta.actions.statistics import records_in
 from halocline.formats.delta.configuration import clustering
 from halocline.formats.delta.configuration.column_mapping import parquet_id, physical_name
 from halocline.formats.delta.features import row_ids
+from halocline.place_names import place_name
 from halocline.progress import working
 from halocline.schema.types import Path, Primitive
 from halocline.spark.scan.footers import footers
@@ -88,6 +89,10 @@ class OptimizeBuilder:
 
     table: Opened
     condition: str | None = None
+
+    def __repr__(self) -> str:
+        place = place_name(self.table.url)
+        return f"optimize of {place}: nothing is done before execute_compaction() or execute_z_order_by(…)"
 
     def where(self, condition: str) -> OptimizeBuilder:
         """Only looks at partitions that meet a condition."""
