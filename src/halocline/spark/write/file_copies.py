@@ -265,10 +265,10 @@ def _workers_copy(spark: SparkSession) -> bool:
 
     def answer(_: int) -> bytes:  # sent as it stands, so that workers without Halocline can answer as well
         try:
-            import halocline
+            from halocline._version import __version__ as theirs
         except ImportError:
             return b""
-        return halocline.__version__.encode()
+        return theirs.encode()
 
     try:
         return in_tasks(spark, answer, [0]) == [__version__.encode()]
