@@ -7,6 +7,10 @@ by day, and a `lake.toml` that names who else uses them. What the documentation 
 from __future__ import annotations
 
 import datetime as dt
+import json
+import shlex
+import shutil
+import sys
 from pathlib import Path
 from typing import Final
 
@@ -52,14 +56,27 @@ def make_lake(folder: Path) -> Path:
 
 
 def next_commands(folder: str) -> list[str]:
-    """What to try first, in this order; each works as it stands."""
-    return [
-        f"halocline inspect {folder}/orders",
-        f"halocline log {folder}/orders",
-        f"halocline check {folder}/orders --enable deletionVectors --client trino@426 --client deltalake@1.6.6",
-        f"halocline survey {folder}/lake.toml --enable deletionVectors",
-        f"python -c \"import halocline as hc; print(hc.Table.for_path('{folder}/orders').to_arrow().read_all())\"",
+    """What to try first, in this order; each works as it stands, whether the environment is activated or not."""
+    halocline, orders = _called("halocline"), f"{folder}/orders"
+    target = ["--enable", "deletionVectors"]
+    rows = f"hc.Table.for_path({json.dumps(orders)}).to_arrow().read_all()"
+    words = [
+        [halocline, "inspect", orders],
+        [halocline, "log", orders],
+        [halocline, "check", orders, *target, "--client", "trino@426", "--client", "deltalake@1.6.6"],
+        [halocline, "survey", f"{folder}/lake.toml", *target],
+        [_called("python"), "-c", f"import halocline as hc; print({rows})"],
     ]
+    return [shlex.join(each) for each in words]
+
+
+def _called(name: str) -> str:
+    """How a shell calls a program of this environment: by its name alone if that is the one that it finds."""
+    here = Path(sys.executable).with_name(name)
+    found = shutil.which(name)
+    if not here.exists() or (found is not None and Path(found).absolute().parent == here.parent):
+        return name
+    return here.as_posix()
 
 
 def _rows(ids: range) -> pa.Table:

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import shlex
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
@@ -15,22 +19,35 @@ def run(capsys, *arguments) -> tuple[int, str]:
     return code, capsys.readouterr().out
 
 
-def test_every_command_that_is_printed_works(tmp_path, monkeypatch, capsys):
+@pytest.mark.parametrize("folder", ["lake", "it's my lake"])
+def test_every_command_that_is_printed_works(tmp_path, monkeypatch, capsys, folder):
     monkeypatch.chdir(tmp_path)
-    code, out = run(capsys, "quickstart")
+    code, out = run(capsys, "quickstart", folder)
     assert code == 0
     commands = [line.strip() for line in out.splitlines() if line.startswith("  ")]
     assert len(commands) == 5
     for command in commands:
         words = shlex.split(command)
-        if words[0] == "halocline":
+        if Path(words[0]).name == "halocline":
             code, shown = run(capsys, *words[1:])
             assert code in (0, 2), command
             assert shown, command
         else:
-            assert words[:2] == ["python", "-c"]
+            assert (Path(words[0]).name, words[1]) == ("python", "-c")
             exec(compile(words[2], command, "exec"), {})
             assert "country" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("activated", [True, False])
+def test_commands_are_found_by_a_shell_with_and_without_the_environment(tmp_path, monkeypatch, capsys, activated):
+    here = Path(sys.executable).parent
+    monkeypatch.setenv("PATH", f"{here}{os.pathsep}{os.defpath}" if activated else os.defpath)
+    monkeypatch.chdir(tmp_path)
+    commands = json.loads(run(capsys, "quickstart", "-o", "json")[1])["next"]
+    called = {shlex.split(each)[0] for each in commands}
+    assert called == ({"halocline", "python"} if activated else {str(here / "halocline"), str(here / "python")})
+    shown = subprocess.run(commands[0], shell=True, check=True, capture_output=True, text=True).stdout
+    assert "25 rows" in shown
 
 
 def test_lake_that_is_there_is_left_alone(tmp_path, monkeypatch, capsys):
