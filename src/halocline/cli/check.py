@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -106,7 +107,7 @@ def _observed(
         raise InputError(
             f"no commit of {table} names who wrote it, so there is no client to check",
             sides={"log": "names no writer", "needed": "at least one client"},
-            next_step=f"halocline check {table} --client deltalake@1.6.6",
+            next_step=f"halocline check {shlex.quote(table)} --client deltalake@1.6.6",
         )
     return found
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import time
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Annotated, Any, Final
@@ -56,7 +57,7 @@ def _lines(table: str, found: Inspection) -> Iterator[str]:
         yield f"uncounted   {found.uncounted}"
     if found.findings:
         worst = "; ".join(each.text for each in found.findings[:3])
-        yield f"findings    {worst}.   Next: halocline lint {table}"
+        yield f"findings    {worst}.   Next: halocline lint {shlex.quote(table)}"
     yield from _shape(found)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -60,7 +61,7 @@ def _report(table: str, report: LintReport[Any]) -> Iterator[str]:
         yield from _finding(finding)
     able = len(report.fixable)
     if able:
-        yield f"{able} of {len(report.findings)} can be repaired.  Next: halocline lint {table} --fix"
+        yield f"{able} of {len(report.findings)} can be repaired.  Next: halocline lint {shlex.quote(table)} --fix"
     if report.repaired != report.protocol:
         yield f"The protocol would become {report.repaired}"
 

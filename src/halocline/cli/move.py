@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import Annotated
 
 import typer
@@ -26,7 +27,7 @@ def show(
         raise UnsupportedError(
             f"{table} is a {found.format} table, which is not moved by its version",
             sides={"found": str(found.format), "moved": "hudi tables"},
-            next_step=f"halocline check {table} --enable FEATURE",
+            next_step=f"halocline check {shlex.quote(table)} --enable FEATURE",
         )
     up = to > found.protocol.reader
     if dry_run:

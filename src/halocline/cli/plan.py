@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from collections.abc import Sequence
 from enum import StrEnum
@@ -154,7 +155,8 @@ def _show(output: PlanOutput, proposals: Sequence[RolloutProposal], out: str) ->
             f"Left out: {name}, {with_place_names(why)}" for name, why in sorted(best.gathered.left_out.items())[:5]
         ]
         if isinstance(best.found, Plan) and not best.found.is_empty:
-            notes.append(f"Next: halocline apply {out}" if out else "Keep it with --out FILE, to apply exactly this.")
+            kept = f"Next: halocline apply {shlex.quote(str(out))}" if out else ""
+            notes.append(kept or "Keep it with --out FILE, to apply exactly this.")
         sys.stdout.write("".join(f"{each}\n" for each in notes))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import shlex
 import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated, Any, Final
@@ -46,7 +47,7 @@ def show(
         return _talk(found, limit, output)
     rest = sys.stdin.read()
     if not rest.strip():
-        raise InputError("there is no statement", next_step=f"halocline sql {lake} -e 'SELECT 1'")
+        raise InputError("there is no statement", next_step=f"halocline sql {shlex.quote(str(lake))} -e 'SELECT 1'")
     with _told_if_stopped(rest):
         _run(found, rest, limit, output)
     return FINE

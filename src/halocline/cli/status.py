@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import time
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated
@@ -55,7 +56,7 @@ def _status(place: str) -> RolloutStatus:
     if not begun:
         raise NotFoundError(
             f"no plan has been applied to {place}",
-            next_step=f"halocline plan {place} --out FILE, then: halocline apply FILE",
+            next_step=f"halocline plan {shlex.quote(str(place))} --out FILE, then: halocline apply FILE",
         )
     return status_of(SavedPlan.decode(kept_plan(place, begun[-1]), place))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 import time
 from collections.abc import Iterator
@@ -209,6 +210,7 @@ def _lines(survey: LakeSurvey, every: bool, html: Path | None) -> Iterator[str]:
     for path, reason in list(survey.unsearched.items())[:10]:
         yield f"not searched: {path} ({reason})"
     if survey.after is not None:
-        yield f"Not searched to its end.  Next: halocline survey {survey.place} --after '{survey.after}'"
+        command = shlex.join(["halocline", "survey", survey.place, "--after", survey.after])
+        yield f"Not searched to its end.  Next: {command}"
     if html is not None:
         yield f"page written to {html}"

@@ -316,7 +316,7 @@ def test_a_long_list_is_cut_unless_all_is_asked_for(tmp_path, capsys):
 
 def test_a_survey_with_a_limit_names_the_next_command(folder, capsys):
     out = run(capsys, folder, "--limit", "2")[1]
-    assert "--after 'empty'" in out
+    assert "--after empty" in out
     assert "sales.orders" in run(capsys, folder, "--after", "empty")[1]
 
 
