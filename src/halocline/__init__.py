@@ -90,12 +90,12 @@ if TYPE_CHECKING:
     from halocline.table import IndexTable as IndexTable
     from halocline.table import Table as Table
     from halocline.table.delta.alter import Altered as Altered
-    from halocline.table.delta.merge_builder import MergeBuilder as MergeBuilder
+    from halocline.table.delta.layout.optimize import OptimizeBuilder as OptimizeBuilder
+    from halocline.table.delta.merge.builder import MergeBuilder as MergeBuilder
     from halocline.table.delta.new_table import Identity as Identity
     from halocline.table.delta.new_table import column as column
-    from halocline.table.delta.optimize import OptimizeBuilder as OptimizeBuilder
     from halocline.table.delta.restore import Restored as Restored
-    from halocline.table.delta.row_commit import RowsChanged as RowsChanged
+    from halocline.table.delta.rows.commit import RowsChanged as RowsChanged
     from halocline.table.gatekeeper import Gatekeeper
     from halocline.table.index.table import build_index as build_index
     from halocline.versions import Version as Version

@@ -8,7 +8,7 @@ import pytest
 import halocline as hc
 from halocline.formats.index.maintain.purge import Purged
 from halocline.table.delta.restore import Restored
-from halocline.table.delta.row_commit import RowsChanged
+from halocline.table.delta.rows.commit import RowsChanged
 
 ROWS = pa.table({"id": [1], "a<b>": ["x"]})
 

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Concatenate, ParamSpec
 
 from halocline.place_names import place_name
 from halocline.table.arguments import checks_arguments
-from halocline.table.delta.merge_builder import MergeBuilder
-from halocline.table.delta.optimize import OptimizeBuilder
+from halocline.table.delta.layout.optimize import OptimizeBuilder
+from halocline.table.delta.merge.builder import MergeBuilder
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -45,7 +45,7 @@ def _renamed(
 
 @dataclass(frozen=True)
 class DeltaMergeBuilder:
-    """A merge under the names of delta-spark; see `halocline.table.delta.merge_builder`."""
+    """A merge under the names of delta-spark; see `halocline.table.delta.merge.builder`."""
 
     builder: MergeBuilder
 
@@ -72,7 +72,7 @@ class DeltaMergeBuilder:
 @checks_arguments
 @dataclass(frozen=True)
 class DeltaOptimizeBuilder:
-    """A rearrangement under the names of delta-spark; see `halocline.table.delta.optimize`."""
+    """A rearrangement under the names of delta-spark; see `halocline.table.delta.layout.optimize`."""
 
     builder: OptimizeBuilder
 

@@ -24,8 +24,8 @@ from halocline.errors import InputError, UnsupportedError
 from halocline.schema.types import Field
 from halocline.spark.types import input_schema
 from halocline.table.arguments import checks_arguments
-from halocline.table.delta.clauses import TARGET_ALIAS
 from halocline.table.delta.new_table import Identity, column
+from halocline.table.delta.rows.clauses import TARGET_ALIAS
 from halocline.table.delta.table import DeltaLakeTable
 
 if TYPE_CHECKING:

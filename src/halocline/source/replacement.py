@@ -26,7 +26,7 @@ from halocline.schema.types import Struct
 from halocline.spark.scan.file_rows import FileRows, change_files, shown_schema
 from halocline.spark.types.file_layout import FileLayout
 from halocline.spark.types.partition_values import PartitionValues
-from halocline.table.delta.row_changes import Changed, removed
+from halocline.table.delta.rows.changes import Changed, removed
 
 _WAY = "Table.for_path(path, spark).overwrite(df, where=...) does it."
 

@@ -55,9 +55,9 @@ from halocline.spark.write.arrow_rules import ArrowRules
 from halocline.spark.write.arrow_write import ArrowWriter, WrittenFile
 from halocline.table.delta.new_table import spelt
 from halocline.table.delta.opened import Opened
-from halocline.table.delta.row_changes import Changed
-from halocline.table.delta.row_counts import figures
-from halocline.table.delta.row_files import Layout
+from halocline.table.delta.rows.changes import Changed
+from halocline.table.delta.rows.counts import figures
+from halocline.table.delta.rows.files import Layout
 from halocline.table.delta.write import Replacement, WriteRequest, target_state
 
 OPERATION: Final = "write"

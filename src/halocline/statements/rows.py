@@ -16,13 +16,13 @@ from halocline.statements.default_values import assigned, values_for
 from halocline.statements.references import path_of, without_qualifier
 from halocline.statements.target import StatementTarget, Translate
 from halocline.statements.text import Reader
-from halocline.table.delta.clauses import TARGET_ALIAS
+from halocline.table.delta.rows.clauses import TARGET_ALIAS
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from halocline.table import DeltaLakeTable, Table
-    from halocline.table.delta.merge_builder import MergeBuilder
+    from halocline.table.delta.merge.builder import MergeBuilder
 
 _DYNAMIC: Final = "spark.sql.sources.partitionOverwriteMode"
 

@@ -15,8 +15,8 @@ import halocline as hc
 from halocline.errors import ConstraintError, MalformedError
 from halocline.spark.write.file_copies import FileCopier
 from halocline.table import Table
-from halocline.table.delta.copies import Copies
-from halocline.table.delta.row_files import RowFiles
+from halocline.table.delta.rows.copies import Copies
+from halocline.table.delta.rows.files import RowFiles
 
 MAPPED = {"delta.columnMapping.mode": "id"}
 MODE = "halocline.rewrite.mode"
@@ -291,7 +291,7 @@ def test_marked_rows_are_left_out_when_files_are_packed(tmp_path, spark):
 
 
 def test_values_too_long_to_be_brought_together_are_written_by_spark(tmp_path, spark, monkeypatch):
-    monkeypatch.setattr("halocline.table.delta.row_changes._MOST_BYTES", 1000)
+    monkeypatch.setattr("halocline.table.delta.rows.changes._MOST_BYTES", 1000)
     table = made(tmp_path / "t", spark)
     table.update({"s": "repeat('x', 600)"}, "id = 3")
     assert writers(tmp_path / "t", 1) == {"parquet-cpp-arrow"}
@@ -355,7 +355,7 @@ def test_files_of_a_clone_on_another_store_are_left_to_spark_if_it_reaches_them(
     remote = pa.array(["s3://bucket/a.parquet"] * len(files), files.schema.field("path").type)
     files = files.set_column(files.schema.get_field_index("path"), "path", remote)
     footer = SimpleNamespace(metadata={})
-    monkeypatch.setattr("halocline.table.delta.copies.footers", lambda _, listed: [footer] * len(listed))
+    monkeypatch.setattr("halocline.table.delta.rows.copies.footers", lambda _, listed: [footer] * len(listed))
     connector = "halocline.spark.write.file_copies.spark_address"
     monkeypatch.setattr(connector, lambda _, address: address if spark_reaches else None)
     with RowFiles(table.store, snapshot.configuration) as row_files:

@@ -15,7 +15,7 @@ from halocline.spark.scan.frames import frame_of
 from halocline.table import Table
 from halocline.table.delta import hits, merge, row_changes
 from halocline.table.delta.new_table import Identity, column
-from halocline.table.delta.row_files import RowFiles
+from halocline.table.delta.rows.files import RowFiles
 
 TABLES = {
     "plain": {},

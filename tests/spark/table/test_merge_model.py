@@ -15,7 +15,7 @@ from halocline.errors import InputError
 from halocline.spark.scan.frames import frame_of
 from halocline.spark.session.session import settings as spark_settings
 from halocline.table import Table
-from halocline.table.delta.row_files import RowFiles
+from halocline.table.delta.rows.files import RowFiles
 
 Row = tuple[Any, ...]
 COLUMNS = ("k", "id", "p", "v")

@@ -17,14 +17,14 @@ from halocline.formats.log.names import DELTA
 from halocline.storage import open_store
 from halocline.table import DeltaLakeTable, Table
 from halocline.table.delta import optimize
-from halocline.table.delta.bins import bins_of
+from halocline.table.delta.layout.bins import bins_of
+from halocline.table.delta.layout.zorder import interleaved
 from halocline.table.delta.opened import Opened
-from halocline.table.delta.zorder import interleaved
 
 
 def ids_of(table, spark):
     from halocline.spark.scan.frames import frame_of
-    from halocline.table.delta.row_files import RowFiles
+    from halocline.table.delta.rows.files import RowFiles
 
     snapshot = table.snapshot()
     columns = RowFiles(table.store, snapshot.configuration).identities()
@@ -102,7 +102,7 @@ def test_bits_are_taken_in_turns(spark):
 
 
 def test_rows_that_somebody_else_changes_meanwhile_stop_it(tmp_path, spark):
-    from halocline.table.delta.optimize import _Rearranging
+    from halocline.table.delta.layout.optimize import _Rearranging
 
     table = Table.create(tmp_path / "t", spark.range(0, 40, 1, 4), spark)
     builder = table.optimize()

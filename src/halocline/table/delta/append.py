@@ -12,8 +12,8 @@ from halocline.schema.arrow_input import table_batches, table_schema
 from halocline.spark.types.assignment import Casting
 from halocline.spark.write.arrow_rules import ArrowRules
 from halocline.table.delta.opened import Opened
-from halocline.table.delta.row_counts import figures
-from halocline.table.delta.row_files import Layout, RowFiles
+from halocline.table.delta.rows.counts import figures
+from halocline.table.delta.rows.files import Layout, RowFiles
 from halocline.table.delta.write import Txn, WriteRequest, is_done, write
 from halocline.table.opening import as_operation
 from halocline.table.record_batches import arrow_reader

@@ -49,7 +49,7 @@ from halocline.spark.write import beginnings
 from halocline.storage import open_store
 from halocline.storage.base import Store
 from halocline.table.delta.opened import Opened
-from halocline.table.delta.row_changes import removed
+from halocline.table.delta.rows.changes import removed
 from halocline.table.opening import Moment, as_operation
 
 _NOT_TAKEN_OVER: Final = ("delta.coordinatedCommits.", "io.unitycatalog.tableId", "delta.rowTracking.")

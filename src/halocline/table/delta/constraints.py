@@ -12,8 +12,8 @@ from halocline.formats.delta.snapshot.snapshot import Snapshot
 from halocline.spark.scan.frames import frame_of
 from halocline.spark.write.expressions import checked_condition
 from halocline.table.delta.alter import Altered, alter
-from halocline.table.delta.matches import unmet
 from halocline.table.delta.opened import Opened
+from halocline.table.delta.rows.matches import unmet
 from halocline.table.opening import as_operation
 
 if TYPE_CHECKING:

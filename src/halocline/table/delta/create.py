@@ -34,9 +34,9 @@ from halocline.spark.write.arrow_rules import ArrowRules
 from halocline.spark.write.row_plan import plan_rows
 from halocline.table.delta.new_table import TableDeclaration
 from halocline.table.delta.opened import Opened
-from halocline.table.delta.row_changes import removed
-from halocline.table.delta.row_counts import figures
-from halocline.table.delta.row_files import RowFiles
+from halocline.table.delta.rows.changes import removed
+from halocline.table.delta.rows.counts import figures
+from halocline.table.delta.rows.files import RowFiles
 from halocline.table.record_batches import arrow_reader
 
 if TYPE_CHECKING:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from halocline.spark.session.analysis import Expression
-from halocline.table.delta.clauses import Clause, ClauseKind, is_steady, predicate_of
-from halocline.table.delta.hits import hits_where
 from halocline.table.delta.opened import Opened
-from halocline.table.delta.row_changes import Rewrite, check_clause, remove_rows
-from halocline.table.delta.row_commit import RowChange, RowsChanged
-from halocline.table.delta.row_files import RowFiles
+from halocline.table.delta.rows.changes import Rewrite, check_clause, remove_rows
+from halocline.table.delta.rows.clauses import Clause, ClauseKind, is_steady, predicate_of
+from halocline.table.delta.rows.commit import RowChange, RowsChanged
+from halocline.table.delta.rows.files import RowFiles
+from halocline.table.delta.rows.hits import hits_where
 from halocline.table.opening import as_operation
 
 

@@ -24,7 +24,7 @@ from halocline.formats.delta.snapshot.snapshot import Snapshot
 from halocline.spark.scan.frames import frame_of
 from halocline.table.delta.alter import Altered, alter
 from halocline.table.delta.opened import Opened
-from halocline.table.delta.row_files import RowFiles
+from halocline.table.delta.rows.files import RowFiles
 from halocline.table.opening import as_operation
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 from halocline.formats.delta.commit.provenance import CommitDescription
 from halocline.spark.types.assignment import Casting
 from halocline.table.delta.opened import Opened
-from halocline.table.delta.row_files import Layout
+from halocline.table.delta.rows.files import Layout
 from halocline.table.delta.write import Replacement, Txn, WriteRequest, write
 from halocline.table.opening import as_operation
 

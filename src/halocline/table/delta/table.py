@@ -20,10 +20,10 @@ from halocline.table.delta import features as requirements
 from halocline.table.delta.convert import convert_folder
 from halocline.table.delta.create import create_table, replace_table
 from halocline.table.delta.delete import delete_rows
+from halocline.table.delta.layout.optimize import begin_optimize
 from halocline.table.delta.manifests import generate_manifests
-from halocline.table.delta.merge_builder import begin_merge
+from halocline.table.delta.merge.builder import begin_merge
 from halocline.table.delta.opened import Opened
-from halocline.table.delta.optimize import begin_optimize
 from halocline.table.delta.overwrite import overwrite_rows
 from halocline.table.delta.read import count_rows, read_arrow, read_changes, read_rows
 from halocline.table.delta.restore import restore_version

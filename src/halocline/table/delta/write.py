@@ -47,12 +47,12 @@ from halocline.spark.write.expressions import checked_condition
 from halocline.spark.write.row_plan import plan_rows
 from halocline.spark.write.rules import RowRule
 from halocline.table.delta import schema_merge
-from halocline.table.delta.matches import is_about_partitions
 from halocline.table.delta.new_table import check_reserved, spelt
 from halocline.table.delta.opened import Opened
-from halocline.table.delta.row_changes import Changed, inserted, remove_rows, removed
-from halocline.table.delta.row_counts import figures
-from halocline.table.delta.row_files import Layout, RowFiles
+from halocline.table.delta.rows.changes import Changed, inserted, remove_rows, removed
+from halocline.table.delta.rows.counts import figures
+from halocline.table.delta.rows.files import Layout, RowFiles
+from halocline.table.delta.rows.matches import is_about_partitions
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -20,7 +20,7 @@ from halocline.fleet.usage.users import User
 from halocline.formats.delta.actions.action import Add
 from halocline.formats.delta.commit.transaction import Transaction
 from halocline.formats.delta.snapshot.snapshot import Snapshot
-from halocline.table.delta.row_files import LEVEL
+from halocline.table.delta.rows.files import LEVEL
 
 DAY_MS = 24 * 3_600_000
 BEFORE = Terms(Protocol.delta(1, 2), frozenset())

@@ -1,13 +1,4 @@
-"""Changing rows that are in the table: delete them, update them, merge others into them, rearrange them.
-
-Every change goes the same way. The newest version is opened behind the gate; the log and one Spark job tell which files
-hold rows that are to change; those files are rewritten, or their rows marked where the table has deletion vectors
-enabled; and one transaction commits it all. If anything fails before, nothing is left behind. A change that finds
-nothing to change commits nothing.
-
-Somebody else's commit in between is no trouble unless it touched rows that this one read: then a `ConflictError` says
-so, and the change can be repeated.
-"""
+"""The one way in which a change of rows is committed, and what is told of it."""
 
 from __future__ import annotations
 
@@ -21,7 +12,7 @@ from halocline.formats.delta.commit.provenance import CommitDescription
 from halocline.formats.delta.configuration.commit_rules import check_removable
 from halocline.formats.delta.snapshot.snapshot import Snapshot
 from halocline.table.delta.opened import Opened
-from halocline.table.delta.row_files import RowFiles
+from halocline.table.delta.rows.files import RowFiles
 
 _TOLD: Final = (
     ("rows inserted", ("numTargetRowsInserted",)),

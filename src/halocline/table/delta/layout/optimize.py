@@ -5,10 +5,10 @@ conflicts with commits that take away the same files. Rows that were marked as d
 keep their ids. Nothing of the table's metadata changes. A run that breaks off leaves files that nobody refers to; the
 next one begins again from what the table is.
 
-Small files that become one are copied without Spark where they can be; see `halocline.table.delta.copies`.
+Small files that become one are copied without Spark where they can be; see `halocline.table.delta.rows.copies`.
 
 Rows of a table with clustering columns are brought together by them whenever it is compacted; see
-`halocline.table.delta.clusters`.
+`halocline.table.delta.layout.clusters`.
 """
 
 from __future__ import annotations
@@ -39,17 +39,17 @@ from halocline.spark.session.session import settings
 from halocline.spark.types.columns import quoted
 from halocline.spark.types.file_layout import FileLayout
 from halocline.table.arguments import checks_arguments
-from halocline.table.delta.bins import bins_of, spread
-from halocline.table.delta.clauses import PLACE, predicate_of
-from halocline.table.delta.clusters import clustered, to_cluster
-from halocline.table.delta.copies import Copies
-from halocline.table.delta.matches import is_about_partitions, matches
+from halocline.table.delta.layout.bins import bins_of, spread
+from halocline.table.delta.layout.clusters import clustered, to_cluster
+from halocline.table.delta.layout.zorder import VALUE, with_z_value
 from halocline.table.delta.opened import Opened
-from halocline.table.delta.row_changes import removed
-from halocline.table.delta.row_commit import RowChange, RowsChanged
-from halocline.table.delta.row_counts import check_rows, figures
-from halocline.table.delta.row_files import RowFiles
-from halocline.table.delta.zorder import VALUE, with_z_value
+from halocline.table.delta.rows.changes import removed
+from halocline.table.delta.rows.clauses import PLACE, predicate_of
+from halocline.table.delta.rows.commit import RowChange, RowsChanged
+from halocline.table.delta.rows.copies import Copies
+from halocline.table.delta.rows.counts import check_rows, figures
+from halocline.table.delta.rows.files import RowFiles
+from halocline.table.delta.rows.matches import is_about_partitions, matches
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

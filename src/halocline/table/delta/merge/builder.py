@@ -2,7 +2,7 @@
 
 The words are those of Delta's builder. Clauses of one kind stand in the order in which they were given, and the first
 whose condition holds decides about a row. Rows of the table and of the source are *matched* if the merge's condition
-holds for the pair. How it is done is in `halocline.table.delta.merge`.
+holds for the pair. How it is done is in `halocline.table.delta.merge.merge`.
 
 A merge that others have come before, with rows that it should have read, is done again on what they left.
 """
@@ -18,10 +18,10 @@ from halocline.place_names import place_name
 from halocline.spark.session.analysis import Expression
 from halocline.spark.types.input_schema import checked_frame
 from halocline.table.arguments import checks_arguments
-from halocline.table.delta.clauses import TARGET_ALIAS, Clause, ClauseKind
-from halocline.table.delta.merge import Merge, MergeRequest
+from halocline.table.delta.merge.merge import Merge, MergeRequest
 from halocline.table.delta.opened import Opened
-from halocline.table.delta.row_commit import RowsChanged
+from halocline.table.delta.rows.clauses import TARGET_ALIAS, Clause, ClauseKind
+from halocline.table.delta.rows.commit import RowsChanged
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -1,6 +1,6 @@
 """Merging rows into a table: update, delete and insert by a join with a source, in one commit.
 
-What is asked for is put together by a `halocline.table.delta.merge_builder.MergeBuilder`.
+What is asked for is put together by a `halocline.table.delta.merge.builder.MergeBuilder`.
 
 The source is computed once and kept, so that it cannot change under way. A first join, over as few files and columns as
 the condition allows, finds the pairs; only files in which a clause takes a row are touched after that. Two rows of the
@@ -37,7 +37,10 @@ from halocline.spark.types import input_schema
 from halocline.spark.types.assignment import Casting, Lacking
 from halocline.spark.types.columns import blank_frame, quoted, written_fields
 from halocline.spark.write.row_plan import plan_rows
-from halocline.table.delta.clauses import (
+from halocline.table.delta.merge.plan import Parts, SourceRows, parts_of, qualifiers, source_rows
+from halocline.table.delta.opened import Opened
+from halocline.table.delta.rows.changes import Changed, Rewrite, inserted
+from halocline.table.delta.rows.clauses import (
     CLAUSE,
     OLD,
     PLACE,
@@ -49,14 +52,11 @@ from halocline.table.delta.clauses import (
     predicate_of,
     with_old,
 )
-from halocline.table.delta.hits import HIT_SOURCE, SOURCE_ID, Hits, hits_in
-from halocline.table.delta.merge_plan import Parts, SourceRows, parts_of, qualifiers, source_rows
-from halocline.table.delta.opened import Opened
-from halocline.table.delta.row_changes import Changed, Rewrite, inserted
-from halocline.table.delta.row_commit import RowChange, RowsChanged
-from halocline.table.delta.row_counts import figures
-from halocline.table.delta.row_edits import checked_values
-from halocline.table.delta.row_files import RowFiles, marks_rows
+from halocline.table.delta.rows.commit import RowChange, RowsChanged
+from halocline.table.delta.rows.counts import figures
+from halocline.table.delta.rows.edits import checked_values
+from halocline.table.delta.rows.files import RowFiles, marks_rows
+from halocline.table.delta.rows.hits import HIT_SOURCE, SOURCE_ID, Hits, hits_in
 from halocline.table.delta.write import target_state
 
 if TYPE_CHECKING:

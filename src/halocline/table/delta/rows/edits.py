@@ -36,7 +36,7 @@ from halocline.spark.types.partition_values import kept_sql
 from halocline.spark.write.guard import UNFIT, fit_rules, judged, unfit_item
 from halocline.spark.write.row_plan import RowPlan
 from halocline.spark.write.rules import rules_of
-from halocline.table.delta.clauses import CLAUSE, OLD, Clause, ClauseKind
+from halocline.table.delta.rows.clauses import CLAUSE, OLD, Clause, ClauseKind
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame

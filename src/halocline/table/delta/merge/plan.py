@@ -3,7 +3,7 @@
 A condition is a conjunction of parts. A part that speaks of the table alone prunes files as it is. A part that sets a
 column of the table equal to a column of the source, a *key*, prunes by the values that the source has: all of them if
 they are few, else the lowest and the highest. Whole numbers are held against the bounds of each file as well; see
-`halocline.table.delta.merge_keys`. Parts that are not understood prune nothing. Only text can be taken apart; a
+`halocline.table.delta.merge.keys`. Parts that are not understood prune nothing. Only text can be taken apart; a
 condition given as a Spark column prunes nothing.
 """
 
@@ -21,7 +21,7 @@ from halocline.spark.session.analysis import text_of
 from halocline.spark.session.functions import F
 from halocline.spark.session.pinning import computed_with_figures
 from halocline.spark.types.columns import quoted
-from halocline.table.delta.merge_keys import MOST_KEYS, SourceKeys
+from halocline.table.delta.merge.keys import MOST_KEYS, SourceKeys
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -21,10 +21,10 @@ from halocline.spark.scan.row_columns import RowColumns, file_of, place_of, posi
 from halocline.spark.session.analysis import Expression, column_of
 from halocline.spark.session.functions import F
 from halocline.spark.session.pinning import computed_and_counted
-from halocline.table.delta.clauses import CLAUSE, PLACE, is_steady
-from halocline.table.delta.matches import is_about_partitions, matches
-from halocline.table.delta.row_commit import RowChange
-from halocline.table.delta.row_files import marks_rows
+from halocline.table.delta.rows.clauses import CLAUSE, PLACE, is_steady
+from halocline.table.delta.rows.commit import RowChange
+from halocline.table.delta.rows.files import marks_rows
+from halocline.table.delta.rows.matches import is_about_partitions, matches
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -27,8 +27,8 @@ from halocline.spark.scan.arrow_scan import ArrowFile
 from halocline.spark.scan.footers import footers
 from halocline.spark.scan.frames import deleted_rows
 from halocline.spark.write.file_copies import FileCopier, FileCopy, Patch, notes_of
-from halocline.table.delta.hits import SMALL, Places, by_file
-from halocline.table.delta.row_files import RowFiles
+from halocline.table.delta.rows.files import RowFiles
+from halocline.table.delta.rows.hits import SMALL, Places, by_file
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

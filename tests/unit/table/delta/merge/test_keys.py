@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from halocline.formats.delta.configuration.schema import Schema
-from halocline.table.delta.merge_keys import SourceKeys
+from halocline.table.delta.merge.keys import SourceKeys
 
 COLUMN = Schema.parse('{"type": "struct", "fields": [{"name": "id", "type": "long"}]}').find("id")
 LEAST, MOST = -(2**63), 2**63 - 1

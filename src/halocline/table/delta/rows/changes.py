@@ -1,9 +1,8 @@
 """Changing rows where they are: from the rows that clauses take to the actions of one commit.
 
-Only files with *hits*, rows that a clause takes, are touched; see `halocline.table.delta.hits`. Either all their rows
-are written again, changed or not; or, where the table marks rows, the hits are marked and only changed rows are
-written. Rows keep their ids. Few hits are brought to the driver, and their files copied without Spark; see
-`halocline.table.delta.copies`.
+Only files with *hits*, rows that a clause takes, are touched; see `hits`. Either all their rows are written again,
+changed or not; or, where the table marks rows, the hits are marked and only changed rows are written. Rows keep their
+ids. Few hits are brought to the driver, and their files copied without Spark; see `copies`.
 
 Where a condition stands for the hits, rows are deleted by it without computing them: files all of whose rows meet it
 are removed unread, and of the others the rows that stay are written again, or those that go are marked. Rows are
@@ -44,7 +43,7 @@ from halocline.spark.types.file_layout import FileLayout
 from halocline.spark.write.guard import BROKEN, Watched, check_told, checked, watched
 from halocline.spark.write.row_plan import RowPlan
 from halocline.storage.base import Store
-from halocline.table.delta.clauses import (
+from halocline.table.delta.rows.clauses import (
     CLAUSE,
     OLD,
     PLACE,
@@ -53,13 +52,13 @@ from halocline.table.delta.clauses import (
     check_analysed,
     with_old,
 )
-from halocline.table.delta.copies import Copies
-from halocline.table.delta.hits import HIT_PLACE, NO_PLACES, SMALL, Hits, Places, by_file
-from halocline.table.delta.matches import matches, unmet
-from halocline.table.delta.row_commit import RowChange
-from halocline.table.delta.row_counts import check_rows, figures
-from halocline.table.delta.row_edits import changed_columns, edited, with_values
-from halocline.table.delta.row_files import CHANGE_TYPE, RowFiles, marks_rows
+from halocline.table.delta.rows.commit import RowChange
+from halocline.table.delta.rows.copies import Copies
+from halocline.table.delta.rows.counts import check_rows, figures
+from halocline.table.delta.rows.edits import changed_columns, edited, with_values
+from halocline.table.delta.rows.files import CHANGE_TYPE, RowFiles, marks_rows
+from halocline.table.delta.rows.hits import HIT_PLACE, NO_PLACES, SMALL, Hits, Places, by_file
+from halocline.table.delta.rows.matches import matches, unmet
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from halocline.formats.delta.actions.action import Add
 from halocline.schema.types import Path
-from halocline.table.delta.bins import DELETED_SHARE, deleted_shares
+from halocline.table.delta.layout.bins import DELETED_SHARE, deleted_shares
 
 PROVIDER: Final = "halocline"
 SMALL: Final = 100 * 1024**3
