@@ -318,6 +318,27 @@ def test_files_in_the_julian_calendar_are_read_or_refused_but_never_shifted(spar
         lake.scan(spark, types.struct(d="date")).collect()
 
 
+@pytest.mark.parametrize(
+    ("year", "release", "twelve_bytes"), [(1850, "2.4.8", False), (1850, "2.4.8", True), (1500, "3.0.3", True)]
+)
+def test_old_timestamps_of_old_releases_are_read_or_refused_but_never_shifted(
+    spark, lake, types, conf, year, release, twelve_bytes
+):
+    """Before zones were agreed on, around 1900, the two calendars differ by the zone as well."""
+    said = {"org.apache.spark.version": release, "org.apache.spark.timeZone": "America/Los_Angeles"}
+    stored = dt.datetime(year, 1, 1, tzinfo=dt.UTC)
+    table = pa.table({"t": pa.array([stored], pa.timestamp("us", "UTC"))}).replace_schema_metadata(said)
+    lake.add("1.parquet", table, use_deprecated_int96_timestamps=twelve_bytes)
+
+    def read():
+        return lake.scan(spark, types.struct(t="timestamp")).selectExpr("unix_seconds(t)").collect()[0][0]
+
+    assert read() != int(stored.timestamp())
+    conf("spark.halocline.scan.mode", "arrow")
+    with pytest.raises(Exception, match="Julian calendar"):
+        read()
+
+
 # ---------------------------------------------------------------------- metadata
 
 

@@ -55,8 +55,9 @@ _FILES: Final = pa.schema(
         "of_file": pa.list_(pa.int64()),
     }
 )
-_GREGORIAN: Final = {pa.date32(): -141427, pa.timestamp("us"): -12219292800000000}
-"""The first day, and the first microsecond, of the Gregorian calendar."""
+_GREGORIAN: Final = {pa.date32(): -141427, pa.timestamp("us"): -2208988800000000}
+"""From which day, and from which microsecond, both calendars say the same: 1582-10-15, and 1900 for times, since the
+old releases also took a zone for as old as time."""
 
 
 class ArrowFile(msgspec.Struct, frozen=True):
@@ -180,7 +181,7 @@ class _Source(ArrowArrays):
         if mode == "id" and not by_id:
             raise no_field_ids(path)
         self._names = Names(mode, by_id if mode == "id" else None)
-        self._julian = is_julian(file.metadata.metadata or {})
+        self._julian = is_julian(file.metadata)
         self._top = _lookup([field.name for field in file.schema_arrow])
 
     def batches(self, fields: Sequence[Field], stored: Sequence[str]) -> Iterator[tuple[int, pa.RecordBatch]]:
@@ -243,8 +244,8 @@ class _Source(ArrowArrays):
         limit = _GREGORIAN[pa.date32() if pa.types.is_date(array.type) else pa.timestamp("us")]
         if first is not None and first < limit:
             raise UnsupportedError(
-                f"{self._path} holds dates before 1582-10-15 in the Julian calendar",
-                sides={"written by": "Spark before 3.0, or in its legacy mode"},
+                f"{self._path} holds dates before 1582-10-15, or times before 1900, in the Julian calendar",
+                sides={"written by": "Spark before 3.0, before 3.1 in twelve bytes, or in its legacy mode"},
                 next_step="Read the table with a Spark that has a file system for it.",
             )
 
@@ -285,9 +286,14 @@ def _lookup(names: Sequence[str]) -> dict[str, str]:
     return {**lowered, **{name: name for name in names}}
 
 
-def is_julian(metadata: Mapping[bytes, bytes]) -> bool:
-    """Whether Spark wrote the file in its hybrid calendar."""
+def is_julian(footer: Any) -> bool:
+    """Whether Spark wrote the file with that footer in its hybrid calendar; 3.0 still did so with twelve bytes."""
+    metadata = footer.metadata or {}
     if b"org.apache.spark.legacyDateTime" in metadata or b"org.apache.spark.legacyINT96" in metadata:
         return True
     release = metadata.get(b"org.apache.spark.version")
-    return release is not None and Version.parse(release.decode(errors="replace")) < Version.parse("3.0.0")
+    if release is None:
+        return False
+    version = Version.parse(release.decode(errors="replace"))
+    types = (footer.schema.column(number).physical_type for number in range(len(footer.schema)))
+    return version < Version.parse("3.0.0") or (version < Version.parse("3.1.0") and "INT96" in types)

@@ -99,10 +99,9 @@ def notes_of(footer: Any) -> dict[str, str] | None:
 
     Releases of Spark before 4.0 take old dates only from files that say which release wrote them.
     """
-    metadata = footer.metadata or {}
-    if is_julian(metadata):
+    if is_julian(footer):
         return None
-    release = metadata.get(_RELEASE.encode())
+    release = (footer.metadata or {}).get(_RELEASE.encode())
     return {} if release is None else {_RELEASE: release.decode(errors="replace")}
 
 

@@ -130,3 +130,15 @@ def test_footer_says_what_spark_noted_and_a_file_in_the_old_calendar_is_not_copi
     made, file = copier(tmp_path, [Field("id", LONG)]), file_of(tmp_path, pa.table({"id": [1]}))
     ((new,), _) = copied(tmp_path, made, file, notes=notes)
     assert pq.read_metadata(tmp_path / new.path).metadata[b"org.apache.spark.version"] == b"4.3.0"
+
+
+@pytest.mark.parametrize(
+    ("release", "twelve_bytes", "is_copied"), [("3.0.3", True, False), ("3.0.3", False, True), ("3.1.0", True, True)]
+)
+def test_old_timestamps_of_twelve_bytes_are_in_the_old_calendar_one_release_longer(
+    tmp_path, release, twelve_bytes, is_copied
+):
+    table = pa.table({"s": [{"t": 0}]}, pa.schema({"s": pa.struct({"t": pa.timestamp("us", "UTC")})}))
+    table = table.replace_schema_metadata({"org.apache.spark.version": release})
+    pq.write_table(table, tmp_path / "f.parquet", use_deprecated_int96_timestamps=twelve_bytes)
+    assert (notes_of(pq.read_metadata(tmp_path / "f.parquet")) is not None) is is_copied
