@@ -156,6 +156,21 @@ def test_setting_for_sparks_writer_leaves_it_to_spark(tmp_path, spark):
     assert writers(tmp_path / "t", 1) == {"parquet-mr"}
 
 
+def test_setting_that_shifts_times_of_others_leaves_it_to_spark(tmp_path, spark, conf):
+    moments = pa.array([0, 1, 2], pa.timestamp("us", "UTC"))
+    (tmp_path / "t").mkdir()
+    pq.write_table(
+        pa.table({"id": [0, 1, 2], "at": moments}), tmp_path / "t/f.parquet", use_deprecated_int96_timestamps=True
+    )
+    table = Table.convert_to_delta(tmp_path / "t", spark)
+    conf("spark.sql.session.timeZone", "Europe/Vienna")
+    conf("spark.sql.parquet.int96TimestampConversion", "true")
+    before = table.to_df(where="id <> 1").selectExpr("unix_micros(at)").collect()
+    table.delete("id = 1")
+    assert table.to_df().selectExpr("unix_micros(at)").collect() == before
+    assert writers(tmp_path / "t", 1) == {"parquet-mr"}
+
+
 def test_compression_of_the_session_holds_for_copies(tmp_path, spark):
     table = made(tmp_path / "t", spark)
     before = spark.conf.get("spark.sql.parquet.compression.codec")

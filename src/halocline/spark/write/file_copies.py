@@ -9,9 +9,9 @@ With a local master the driver copies, in as many threads as Spark has cores; el
 need Halocline installed.
 
 The limits, where a copier is not to be had: types that Arrow does not have, stores that Spark reaches and this process
-may not, and settings for Spark's own Parquet writer. A file with dates in the calendar of old releases of Spark cannot
-be copied either; see `notes_of`. Of others it shows only on the way: values that Arrow does not take, such as text that
-is no UTF-8, or nested ones that are too much for it at once.
+may not, settings for Spark's own Parquet writer, and the one that has its reader shift timestamps. A file with dates in
+the calendar of old releases of Spark cannot be copied either; see `notes_of`. Of others it shows only on the way:
+values that Arrow does not take, such as text that is no UTF-8, or nested ones that are too much for it at once.
 """
 
 from __future__ import annotations
@@ -62,6 +62,8 @@ _LOCAL: Final = re.compile(r"local(\[.*\])?")
 _CODEC: Final = "spark.sql.parquet.compression.codec"
 _RELEASE: Final = "org.apache.spark.version"
 _FOR_SPARKS_WRITER: Final = ("parquet.", "spark.hadoop.parquet.")
+_SHIFTED: Final = "spark.sql.parquet.int96TimestampConversion"
+"""Has Spark take old timestamps of other writers for times of the session's zone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,6 +140,7 @@ class FileCopier:
             writer.codec in CODECS
             and all(_is_copied(field.type) for field in layout.data)
             and not any(key.startswith(_FOR_SPARKS_WRITER) for key in spark.conf.getAll)
+            and setting(spark, _SHIFTED, "false").lower() != "true"
             and _are_reached(spark, store, paths)
         )
         return FileCopier(reader, writer) if possible else None
