@@ -7,7 +7,7 @@ as those of a native scan; what is missing is Spark's pruning, so only the colum
 The workers need Halocline installed, and access to the store through their own environment or the store's options.
 
 The limits: variant columns cannot be handed over, and old dates and timestamps in files that were written in the
-Julian calendar are refused rather than shifted.
+Julian calendar are refused rather than shifted, as are values of another type that Spark would not take either.
 """
 
 from __future__ import annotations
@@ -230,8 +230,14 @@ class _Source(ArrowArrays):
         wanted = arrow_type(type)
         if context.type == wanted:
             result = context
+        elif not _is_taken_for(context.type, wanted):
+            raise UnsupportedError(
+                f"{self._path} holds values of another type than the table has",
+                sides={"table": str(type), "file": str(context.type)},
+                next_step="Write the file again with the type that the table has.",
+            )
         elif pa.types.is_timestamp(wanted):
-            result = context.cast(pa.timestamp("us", getattr(context.type, "tz", None)), safe=False).cast(wanted)
+            result = context.cast(pa.timestamp("us", getattr(context.type, "tz", None))).cast(wanted)
         else:
             result = context.cast(wanted)
         if self._julian and (pa.types.is_date(wanted) or pa.types.is_timestamp(wanted)):
@@ -248,6 +254,33 @@ class _Source(ArrowArrays):
                 sides={"written by": "Spark before 3.0, before 3.1 in twelve bytes, or in its legacy mode"},
                 next_step="Read the table with a Spark that has a file system for it.",
             )
+
+
+def _is_taken_for(stored: pa.DataType, wanted: pa.DataType) -> bool:
+    """Whether values of a file may be those of a type: elsewhere Arrow casts what Spark does not, to other values.
+
+    What does not fit is an error of Arrow then; but it rounds floating-point numbers without a word.
+    """
+    kinds, stored = pa.types, stored.value_type if pa.types.is_dictionary(stored) else stored
+    if _is_bytes(wanted):
+        return _is_bytes(stored)
+    if kinds.is_floating(wanted):
+        wide = kinds.is_floating(stored) and stored.bit_width <= wanted.bit_width
+        return bool(kinds.is_integer(stored) or wide)
+    if kinds.is_decimal(wanted):
+        return bool(kinds.is_integer(stored) or kinds.is_decimal(stored))
+    if kinds.is_timestamp(wanted):
+        return bool(kinds.is_timestamp(stored) or kinds.is_date(stored))
+    if kinds.is_date(wanted):
+        return bool(kinds.is_date(stored) or stored == pa.int32())
+    return bool(kinds.is_integer(wanted) and (kinds.is_integer(stored) or kinds.is_temporal(stored)))
+
+
+def _is_bytes(type: pa.DataType) -> bool:
+    kinds = pa.types
+    views = kinds.is_string_view(type) or kinds.is_binary_view(type)
+    large = kinds.is_large_string(type) or kinds.is_large_binary(type)
+    return bool(kinds.is_string(type) or kinds.is_binary(type) or kinds.is_fixed_size_binary(type) or large or views)
 
 
 def _declared(field: Field) -> Field:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import date, datetime
 from decimal import Decimal
 
 import numpy as np
@@ -9,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 from pyroaring import BitMap64
 
-from halocline.errors import InternalError
+from halocline.errors import InternalError, MalformedError, UnsupportedError
 from halocline.schema import Array, Field, Map, Primitive, Struct
 from halocline.spark.scan.arrow_scan import ArrowFile, ArrowReader
 from halocline.spark.types.file_layout import FileLayout
@@ -142,3 +143,50 @@ def test_old_timestamps_of_twelve_bytes_are_in_the_old_calendar_one_release_long
     table = table.replace_schema_metadata({"org.apache.spark.version": release})
     pq.write_table(table, tmp_path / "f.parquet", use_deprecated_int96_timestamps=twelve_bytes)
     assert (notes_of(pq.read_metadata(tmp_path / "f.parquet")) is not None) is is_copied
+
+
+@pytest.mark.parametrize(
+    ("type", "held"),
+    [
+        ("float", pa.array([0.1])),
+        ("float", pa.array([1e300])),
+        ("string", pa.array([1.0])),
+        ("string", pa.array([True])),
+        ("long", pa.array(["7"])),
+        ("integer", pa.array([1 << 40])),
+        ("decimal(9,2)", pa.array([Decimal("0.125")])),
+        ("boolean", pa.array([2])),
+        ("date", pa.array(["2024-02-29"])),
+        ("date", pa.array([0], pa.timestamp("us"))),
+        ("timestamp", pa.array([0])),
+        ("timestamp", pa.array([1], pa.timestamp("ns", "UTC"))),
+    ],
+    ids=str,
+)
+def test_values_of_another_type_that_spark_does_not_take_are_not_copied(tmp_path, type, held):
+    made = copier(tmp_path, [Field("id", LONG), Field("v", Primitive(type))])
+    with pytest.raises(UnsupportedError):
+        copied(tmp_path, made, file_of(tmp_path, pa.table({"id": [1], "v": held})))
+
+
+@pytest.mark.parametrize(
+    ("type", "held", "value"),
+    [
+        ("double", pa.array([0.5], pa.float32()), 0.5),
+        ("double", pa.array([7], pa.int32()), 7.0),
+        ("decimal(12,2)", pa.array([7], pa.int32()), Decimal("7.00")),
+        ("decimal(20,0)", pa.array([1 << 63], pa.uint64()), Decimal(1 << 63)),
+        ("long", pa.array([7], pa.duration("ns")), 7),
+        ("string", pa.array(["x"]).dictionary_encode(), "x"),
+        ("string", pa.array([b"x"]), "x"),
+        ("binary", pa.array([b"xy"], pa.binary(2)), b"xy"),
+        ("date", pa.array([1], pa.int32()), date(1970, 1, 2)),
+        ("timestamp_ntz", pa.array([1], pa.date32()), datetime(1970, 1, 2)),
+        ("timestamp_ntz", pa.array([1000], pa.timestamp("ns")), datetime(1970, 1, 1, microsecond=1)),
+    ],
+    ids=str,
+)
+def test_values_of_another_type_that_lose_nothing_are_copied(tmp_path, type, held, value):
+    made = copier(tmp_path, [Field("id", LONG), Field("v", Primitive(type))])
+    _, (rows,) = copied(tmp_path, made, file_of(tmp_path, pa.table({"id": [1], "v": held})))
+    assert rows["v"].to_pylist() == [value]
