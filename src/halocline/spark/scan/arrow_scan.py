@@ -30,7 +30,7 @@ from halocline.schema.arrow_arrays import ArrowArrays
 from halocline.schema.char_types import declared_type, is_padded, length_of
 from halocline.schema.types import DataType, Field, Primitive, Struct
 from halocline.spark.scan.deleted_rows import positions_of
-from halocline.spark.scan.footers import field_paths, open_file
+from halocline.spark.scan.footers import field_paths, no_parquet, open_file
 from halocline.spark.types.columns import holds, spark_schema
 from halocline.spark.types.file_columns import Names, read_fields
 from halocline.spark.types.partition_values import typed_scalar
@@ -194,9 +194,12 @@ class _Source(ArrowArrays):
                 count = min(_ROWS, total - start)
                 yield start, pa.RecordBatch.from_arrays([pa.nulls(count)], ["rows"])
             return
-        for batch in self._file.iter_batches(batch_size=self._batch_rows(), columns=wanted):
-            yield start, batch
-            start += batch.num_rows
+        try:
+            for batch in self._file.iter_batches(batch_size=self._batch_rows(), columns=wanted):
+                yield start, batch
+                start += batch.num_rows
+        except OSError as error:  # what Arrow raises for damaged pages; nothing else is read here
+            raise no_parquet(self._path, str(error)[:200]) from error
 
     def _batch_rows(self) -> int:
         """How many rows are read at once: fewer if they are long."""

@@ -45,12 +45,15 @@ _DAMAGE: Final = (pa.ArrowException, OSError, ValueError)
 
 
 def open_file(store: Store, path: str, size: int | None = None) -> pq.ParquetFile:
-    """A data file of a table, by its decoded path, opened for reading; its size is looked up if it is not given."""
+    """A data file of a table, by its decoded path, opened for reading; its size is looked up if it is not given.
+
+    Pages are checked against their checksums, where they have one.
+    """
     holder, inner = locate(store, path)
     try:
-        return open_parquet(holder, inner, size)
+        return open_parquet(holder, inner, size, page_checksum_verification=True)
     except _DAMAGE as error:
-        raise _no_parquet(path, str(error)[:200]) from error
+        raise no_parquet(path, str(error)[:200]) from error
 
 
 def footers(store: Store, files: Sequence[tuple[str, int | None]]) -> list[Any]:
@@ -72,7 +75,16 @@ def check_foreign(store: Store, files: Sequence[tuple[str, int]]) -> None:
     looked = subprocess.run([sys.executable, "-c", _LOOK], input=framed, capture_output=True, check=False)
     if looked.returncode:
         path = files[min(len(looked.stdout), len(files) - 1)][0]
-        raise _no_parquet(path, "columns in its footer that cannot be read")
+        raise no_parquet(path, "columns in its footer that cannot be read")
+
+
+def no_parquet(path: str, found: str) -> MalformedError:
+    """The error for a file whose bytes are not what they should be."""
+    return MalformedError(
+        f"{path} is not a Parquet file that can be read",
+        sides={"file": path, "found": found},
+        next_step="Restore the file from a backup, or read an earlier version of the table.",
+    )
 
 
 def at_once(do: Callable[[T], R], items: Sequence[T]) -> list[R]:
@@ -115,14 +127,6 @@ def leaf_types(fields: Any, above: tuple[str, ...] = ()) -> Iterator[tuple[tuple
 def plain(type: pa.DataType) -> pa.DataType:
     """The type that is stored, where Arrow gives it a meaning of its own, such as variant."""
     return type.storage_type if isinstance(type, pa.BaseExtensionType) else type
-
-
-def _no_parquet(path: str, found: str) -> MalformedError:
-    return MalformedError(
-        f"{path} is not a Parquet file that can be read",
-        sides={"file": path, "found": found},
-        next_step="Restore the file from a backup, or read an earlier version of the table.",
-    )
 
 
 def _end(store: Store, path: str, size: int) -> bytes:

@@ -205,6 +205,7 @@ class _OpenFile:
             store_schema=False,
             store_decimal_as_integer=True,
             write_page_index=True,
+            write_page_checksum=True,
         )
         self._file.add_key_value_metadata(stamp.notes)
 

@@ -190,3 +190,19 @@ def test_values_of_another_type_that_lose_nothing_are_copied(tmp_path, type, hel
     made = copier(tmp_path, [Field("id", LONG), Field("v", Primitive(type))])
     _, (rows,) = copied(tmp_path, made, file_of(tmp_path, pa.table({"id": [1], "v": held})))
     assert rows["v"].to_pylist() == [value]
+
+
+@pytest.mark.parametrize("is_copy", [False, True])
+def test_damaged_page_is_told_by_its_checksum_and_not_copied(tmp_path, is_copy):
+    made = copier(tmp_path, [Field("s", TEXT)])
+    made = replace(made, writer=replace(made.writer, codec="none"))
+    table, options = pa.table({"s": ["alpha", "omega", "gamma"]}), {"compression": "none", "write_statistics": False}
+    pq.write_table(table, tmp_path / "old.parquet", write_page_checksum=True, **options)
+    if is_copy:
+        file = ArrowFile(0, "old.parquet", 0, None, ())
+        (tmp_path / made.copy([FileCopy(file, {}, None, {})])[0].path).replace(tmp_path / "old.parquet")
+    raw = (tmp_path / "old.parquet").read_bytes()
+    (tmp_path / "old.parquet").write_bytes(raw.replace(b"gamma", b"delta"))
+    with pytest.raises(MalformedError, match=r"(?s)old\.parquet .*checksum"):
+        made.copy([FileCopy(ArrowFile(0, "old.parquet", 0, None, ()), {}, None, {})])
+    assert pq.read_table(tmp_path / "old.parquet")["s"].to_pylist()[2] == "delta", "the page is well-formed"
