@@ -33,6 +33,7 @@ from halocline.formats.delta.configuration.column_mapping import mode_of
 from halocline.formats.delta.features.approval import approve_change
 from halocline.formats.delta.log.action_types import TEXT_MAP
 from halocline.schema.types import Field, Struct
+from halocline.spark.scan.arrow_scan import is_julian
 from halocline.spark.scan.folders import parse_folder
 from halocline.spark.scan.footers import check_foreign, footers, leaf_types
 from halocline.spark.types import input_schema
@@ -142,15 +143,18 @@ def _converted(
 def _trusted(wanted: Wanted, footer: Any) -> Wanted:
     """Leaves out bounds that mean something else in this file than in one written here.
 
-    Writers other than Spark's leave not-a-number out of the bounds of floating-point columns; unsigned numbers and
-    timestamps of other units are stored otherwise than they read.
+    Writers other than Spark's leave not-a-number out of the bounds of floating-point columns; unsigned numbers,
+    timestamps of other units, and dates and times in the calendar of old releases of Spark are stored otherwise than
+    they read.
     """
     types = dict(leaf_types(footer.schema.to_arrow_schema()))
-    by_spark = "parquet-mr" in (footer.created_by or "")
+    by_spark, in_old_calendar = "parquet-mr" in (footer.created_by or ""), is_julian(footer)
     kept = {
         path: type
         for path, type in wanted.bounds.items()
-        if path in types and (types[path] in _SAME or _is_same(types[path], by_spark))
+        if path in types
+        and (types[path] in _SAME or _is_same(types[path], by_spark))
+        and not (in_old_calendar and pa.types.is_temporal(types[path]))
     }
     return replace(wanted, bounds=kept)
 

@@ -130,6 +130,18 @@ def test_mapped_table_knows_its_files_by_their_names(tmp_path):
     assert query.execute("SELECT sum(id) AS s FROM t").read_all()["s"].to_pylist() == [3]
 
 
+def test_dates_in_the_calendar_of_old_releases_have_no_bounds(tmp_path):
+    """Spark reads other days than lie in the file, and would look for none of them there by such bounds."""
+    day, moment = pa.array([-171000], pa.date32()), pa.array([0], pa.timestamp("us", "UTC"))
+    for name, release in (("new", "3.5.1"), ("old", "2.4.8")):
+        table = pa.table({"id": [1], "d": day, "t": moment})
+        put(tmp_path, f"{name}.parquet", table.replace_schema_metadata({"org.apache.spark.version": release}))
+    convert_folder(tmp_path)
+    found = stats(tmp_path)
+    assert found["new.parquet"]["minValues"].keys() == {"id", "d", "t"}
+    assert found["old.parquet"]["minValues"].keys() == found["old.parquet"]["maxValues"].keys() == {"id"}
+
+
 def test_statistics_can_be_left_out_but_row_counts_stay(tmp_path):
     put(tmp_path, "a.parquet", pa.table({"id": [1, 2]}))
     convert_folder(tmp_path, collect_stats=False)
