@@ -130,6 +130,9 @@ def _bounds(found: Any, type: DataType) -> tuple[Any, Any]:
         return None if math.isnan(low) else low, None if math.isnan(high) else high
     if type.name in ("date", "timestamp", "timestamp_ntz", *_WHOLE):
         return found.min_raw, found.max_raw
+    if (digits := decimal_of(type)) is not None and isinstance(found.min_raw, int):
+        # Not every release of Arrow makes decimals of whole numbers.
+        return Decimal(found.min_raw).scaleb(-digits[1]), Decimal(found.max_raw).scaleb(-digits[1])
     try:
         return found.min, found.max
     except UnicodeDecodeError:  # bytes that are no text
