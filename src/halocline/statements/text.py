@@ -115,19 +115,24 @@ def bound(text: str, args: Mapping[str, Any] | Sequence[Any] | None) -> str:
         if named is None and token.kind == "PLACEHOLDER":
             if not rest:
                 raise InputError("a parameter has no value", sides={"statement": text[:200], "values": str(len(args))})
-            pieces += [text[at : token.start], literal(rest.pop(0))]
+            pieces += [text[at : token.start], _apart(literal(rest.pop(0)))]
             at = token.end
         elif named is not None and _is_parameter(tokens, number):
             name = text[tokens[number + 1].start : tokens[number + 1].end]
             if name not in named:
                 raise InputError(f"parameter {name} has no value", sides={"given": ", ".join(named) or "none"})
-            pieces += [text[at : token.start], literal(named[name])]
+            pieces += [text[at : token.start], _apart(literal(named[name]))]
             used.add(name)
             at = tokens[number + 1].end
     if rest or (named is not None and used != set(named)):
         left = ", ".join(sorted(set(named or ()) - used)) or f"{len(rest)} values"
         raise InputError("the statement has no parameter for a value", sides={"left over": left})
     return "".join([*pieces, text[at:]])
+
+
+def _apart(value: str) -> str:
+    """A value that goes behind any text: two minus signs in a row would begin a comment."""
+    return f" {value}" if value.startswith("-") else value
 
 
 def _is_parameter(tokens: Sequence[SqlToken], number: int) -> bool:
@@ -137,8 +142,9 @@ def _is_parameter(tokens: Sequence[SqlToken], number: int) -> bool:
     if tokens[number].end != tokens[number + 1].start:
         return False
     before = tokens[number - 1] if number else None
-    touches = before is not None and before.end == tokens[number].start
-    return not touches or before is None or before.word in ("(", ",", "=", "<", ">", "+", "-", "*", "/", "<=", ">=")
+    if before is None or before.end != tokens[number].start:
+        return True
+    return not (before.is_quoted or _is_word(before) or before.word in (")", "]"))
 
 
 def literal(value: Any) -> str:

@@ -188,6 +188,16 @@ def test_parameters_are_bound_and_fields_of_json_are_not():
     assert bound("a = :x AND b:c = ? AND d = ':x'", {"x": 1}) == "a = 1 AND b:c = ? AND d = ':x'"
     assert bound("a = ? AND b = ?", ["p", None]) == "a = 'p' AND b = NULL"
     assert bound("f(:x, :y)", {"x": 1, "y": "'; DROP"}) == "f(1, '\\'; DROP')"
+    assert bound("a!=:x AND m[:x]||:x", {"x": 1}) == "a!=1 AND m[1]||1"
+
+
+@pytest.mark.parametrize(
+    ("text", "args"), [("v = 10-:n AND id = 3", {"n": -5}), ("v = 10-? AND id = 3", [Decimal("-5")])]
+)
+def test_a_negative_value_behind_a_minus_begins_no_comment(text, args):
+    found = Reader(bound(text, args))
+    assert found.until("AND").startswith("v = 10- -5")
+    assert found.rest() == "AND id = 3"
 
 
 @pytest.mark.parametrize(
