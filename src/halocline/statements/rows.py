@@ -10,6 +10,7 @@ from pyspark.sql.types import ArrayType, DataType, MapType, StructField, StructT
 from halocline.errors import SchemaError
 from halocline.formats.base import TableFormat
 from halocline.schema import Field
+from halocline.spark.session.analysis import column_of
 from halocline.spark.session.functions import F
 from halocline.spark.types.columns import quoted
 from halocline.statements.default_values import assigned, values_for
@@ -161,7 +162,7 @@ def _fitted(
                 next_step="List the columns behind the name of the table, or use BY NAME.",
             )
         df = _by_position(df.toDF(*wanted), StructType.fromJson(table.schema))
-    return df.select("*", *(F.expr(value).alias(name) for name, value in fixed.items())) if fixed else df
+    return df.select("*", *(column_of(value).alias(name) for name, value in fixed.items())) if fixed else df
 
 
 def _by_position(df: DataFrame, table: StructType) -> DataFrame:

@@ -469,6 +469,19 @@ def test_what_is_sparks_goes_to_spark(spark, made, tmp_path):
         "SELECT * FROM t FOR SYSTEM_VERSION AS OF 0 WHERE",
         "CONVERT TO DELTA t",
         "UPDATE t AS o SET name = 'x' WHERE EXISTS (SELECT 1 FROM ids WHERE ids.k = o.id)",
+        "UPDATE t SET name = 'x' RETURNING",
+        "UPDATE t SET name = 'x' AS y WHERE id = 1",
+        "DELETE FROM t WHERE id = 1 CASCADE",
+        "INSERT INTO t PARTITION (part = 1 more) VALUES (1, 'a')",
+        "INSERT INTO t REPLACE WHERE id = 1 more SELECT 1, 'a', 1",
+        "MERGE INTO t USING (SELECT 1 id) s ON t.id = s.id more WHEN MATCHED THEN DELETE",
+        "MERGE INTO t USING (SELECT 1 id) s ON t.id = s.id WHEN MATCHED AND s.id = 1 more THEN DELETE",
+        "MERGE INTO t USING (SELECT 1 id) s ON t.id = s.id WHEN MATCHED THEN UPDATE SET part = s.id more",
+        "MERGE INTO t USING (SELECT 9 id) s ON t.id = s.id WHEN NOT MATCHED THEN INSERT (id) VALUES (s.id more)",
+        "CREATE TABLE u (id INT DEFAULT 5 more) TBLPROPERTIES ('delta.feature.allowColumnDefaults' = 'supported')",
+        "CREATE TABLE u (b BOOLEAN DEFAULT true IS NOT NULL) "
+        "TBLPROPERTIES ('delta.feature.allowColumnDefaults' = 'supported')",
+        "CREATE TABLE u (id INT, CONSTRAINT c CHECK (id > 0 more))",
     ],
 )
 def test_what_is_not_understood_as_a_whole_does_nothing(unharmed, text):

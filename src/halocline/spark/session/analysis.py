@@ -38,7 +38,8 @@ def text_of(expression: Expression) -> str:
 def column_of(value: Any) -> Column:
     """A value as a Spark column: text is SQL, anything else but a column is a constant."""
     if isinstance(value, str):
-        return F.expr(value)
+        # Spark takes a word behind an expression for its alias, and drops it; between brackets it refuses it.
+        return F.expr(f"({value}\n)")
     return value if type(value).__name__ == "Column" else F.lit(value)
 
 
@@ -79,7 +80,7 @@ def filtered(df: DataFrame, condition: Expression) -> DataFrame:
         )
 
     def analysed() -> DataFrame:
-        rows = df.where(condition)
+        rows = df.where(column_of(condition))
         if is_connect(df.sparkSession):
             _ = rows.schema  # a Connect session looks at the plan only now
         return rows
