@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from halocline.errors import InputError, UnsupportedError, nearest
 from halocline.spark.types.columns import quoted
-from halocline.statements.text import Reader, SqlToken, tokens_of
+from halocline.statements.text import Reader, SqlToken, holds_query, tokens_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -227,10 +227,12 @@ def shortened(text: str, short: Mapping[tuple[str, ...], str]) -> str:
 def without_qualifier(text: str, qualifiers: Sequence[tuple[str, ...]], reader: Reader) -> str:
     """An expression whose columns are not qualified, where the verb knows the columns of one table only."""
     tokens = tokens_of(text)
-    if any(each.word == "SELECT" and not each.is_quoted for each in tokens):
+    if holds_query(text):
         if any(_qualified(tokens, at, name) for at in range(len(tokens)) for name in qualifiers):
             reader.refuse("a subquery speaks of the table by its name: use MERGE")
         return text
+    if {(name,) for name in _variables(tokens)} & {tuple(map(str.casefold, name)) for name in qualifiers}:
+        reader.refuse("a variable of a function is called as the table is: give it another name")
     pieces, at, number = list[str](), 0, 0
     while number < len(tokens):
         length = next((len(name) * 2 for name in qualifiers if _qualified(tokens, number, name)), 0)
@@ -253,6 +255,15 @@ def _qualified(tokens: Sequence[SqlToken], number: int, name: tuple[str, ...]) -
         each.word.casefold() == part.casefold() and each.kind not in ("STRING", "RAW_STRING")
         for each, part in zip(given, wanted, strict=True)
     )
+
+
+def _variables(tokens: Sequence[SqlToken]) -> Iterator[str]:
+    """What functions such as `x -> x + 1` and `(x, y) -> x + y` call their arguments."""
+    for arrow in (at for at, each in enumerate(tokens) if at and each.kind == "ARROW"):
+        start = arrow - 1
+        while start and tokens[arrow - 1].word == ")" and tokens[start].word != "(":
+            start -= 1
+        yield from (each.word.casefold() for each in tokens[start:arrow])
 
 
 # ---------------------------------------------------------------------- what sqlglot tells

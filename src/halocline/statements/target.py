@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from halocline.errors import UnsupportedError
 from halocline.statements.references import Find, frame, path_of, references, shortened, with_names
-from halocline.statements.text import Reader, words_in
+from halocline.statements.text import Reader, holds_query
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -97,7 +97,7 @@ class StatementTarget:
     def expression(self, text: str) -> str:
         """A condition or a value; tables of ours that it reads become views, for as long as the statement runs."""
         text = shortened(text, self.short)
-        if "SELECT" not in words_in(text):
+        if not holds_query(text):
             return text
         before = "SELECT "
         found = references(self.spark, before + text, self.find)

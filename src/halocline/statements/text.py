@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from datetime import date, datetime
 from decimal import Decimal
 from functools import cache
+from itertools import pairwise
 from typing import Any, ClassVar, Final, NoReturn
 
 from halocline.errors import InputError, UnsupportedError, nearest
@@ -19,6 +20,7 @@ from halocline.errors import InputError, UnsupportedError, nearest
 _OPEN: Final = {"(": ")", "[": "]", "{": "}"}
 _WORD: Final = re.compile(r"\S+")
 _TEXTS: Final = ("STRING", "RAW_STRING")
+_BEGIN_A_QUERY: Final = frozenset({"SELECT", "WITH", "FROM", "TABLE", "VALUES"})
 _QUOTED: Final = frozenset({"STRING", "RAW_STRING", "IDENTIFIER", "BYTE_STRING", "HEX_STRING", "NATIONAL_STRING"})
 
 
@@ -370,3 +372,14 @@ def _is_word(token: SqlToken) -> bool:
 def words_in(text: str) -> Iterator[str]:
     """The words of a text that are not quoted, in capitals."""
     return (each.word for each in tokens_of(text) if not each.is_quoted)
+
+
+def holds_query(text: str) -> bool:
+    """Whether a query stands in an expression, also one that begins with another word than SELECT.
+
+    Example:
+        >>> holds_query("id IN (TABLE v)"), holds_query("extract(YEAR FROM day) = 2026")
+        (True, False)
+    """
+    words = ["" if each.is_quoted else each.word for each in tokens_of(text)]
+    return "SELECT" in words or any(one == "(" and other in _BEGIN_A_QUERY for one, other in pairwise(words))

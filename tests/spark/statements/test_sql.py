@@ -492,6 +492,16 @@ def test_what_is_not_understood_as_a_whole_does_nothing(unharmed, text):
     assert unharmed.names == ["t"]
 
 
+def test_a_subquery_of_other_words_never_reaches_rows_that_it_does_not_mean(spark, lake):
+    spark.sql("CREATE OR REPLACE TEMPORARY VIEW some AS SELECT 2L AS id")
+    try:
+        with pytest.raises(UnsupportedError, match="use MERGE"):
+            lake.sql("DELETE FROM t WHERE EXISTS (FROM some |> WHERE some.id = t.id)")
+        assert lake.table("t").version == 0
+    finally:
+        spark.catalog.dropTempView("some")
+
+
 @pytest.mark.parametrize(
     ("text", "meant"),
     [

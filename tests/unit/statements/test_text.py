@@ -229,7 +229,16 @@ def test_the_alias_of_a_table_is_taken_off_its_columns(text, found):
 def test_a_subquery_that_speaks_of_the_table_is_refused():
     with pytest.raises(UnsupportedError, match="MERGE"):
         without_qualifier("EXISTS (SELECT 1 FROM s WHERE s.id = o.id)", [("o",)], Reader("x"))
+    with pytest.raises(UnsupportedError, match="MERGE"):
+        without_qualifier("EXISTS (FROM s |> WHERE s.id = o.id)", [("o",)], Reader("x"))
     assert without_qualifier("id IN (SELECT id FROM s)", [("o",)], Reader("x")) == "id IN (SELECT id FROM s)"
+
+
+@pytest.mark.parametrize("text", ["exists(a, o -> o.x > 1)", "aggregate(a, 0, (n, O) -> n + o.x)"])
+def test_a_variable_that_is_called_as_the_table_is_refused(text):
+    with pytest.raises(UnsupportedError, match="another name"):
+        without_qualifier(text, [("o",)], Reader("x"))
+    assert without_qualifier("exists(a, e -> e.x > o.id)", [("o",)], Reader("x")) == "exists(a, e -> e.x > id)"
 
 
 @pytest.mark.parametrize(
