@@ -1,7 +1,7 @@
 """Tables of ours within queries and expressions, and the DataFrames that take their place.
 
 sqlglot tells which names are those of tables, and which stand for a `WITH`. A query that sqlglot cannot make sense of
-goes to Spark as it is, unless it names a table by its path, which Spark would not find.
+goes to Spark as it is, unless it names a table of ours, which Spark would not find, or take for one of its own.
 """
 
 from __future__ import annotations
@@ -43,6 +43,7 @@ _ENDS_WHERE: Final = (
 )
 _COUNTS: Final = re.compile(r"\s*SELECT\s+count\s*\(", re.IGNORECASE)
 _NAME_PARTS: Final = frozenset({"this", "db", "catalog", "alias"})
+_BEFORE_A_TABLE: Final = frozenset({"FROM", "JOIN", "TABLE", "INTO", "USING", ","})
 _SEVERAL: Final = frozenset({"JOIN", "UNION", "EXCEPT", "INTERSECT", "MINUS", "LATERAL", "PIVOT", "UNPIVOT", "WITH"})
 
 
@@ -134,9 +135,11 @@ def _explained(text: str) -> int:
 
 def references(spark: SparkSession, text: str, find: Find) -> list[_Reference]:
     """The tables of ours in a query, in the order of the text."""
+    from sqlglot import exp
+
     tree = _parsed(text)
-    if tree is None:
-        return _none_by_path(text)
+    if tree is None or isinstance(tree, exp.Alias):  # TABLE orders, by which sqlglot understands two columns
+        return _none_of_ours(text, find)
     found = list(_change_feeds(text, find))
     for table in _tables(tree):
         parts = [each for each in (table.args.get("catalog"), table.args.get("db"), table.this) if each is not None]
@@ -316,14 +319,26 @@ def _is_cte(table: exp.Table, name: str) -> bool:
     return False
 
 
-def _none_by_path(text: str) -> list[_Reference]:
-    tokens = tokens_of(text)
-    for before, dot, path in zip(tokens, tokens[1:], tokens[2:], strict=False):
-        if before.word.lower() in FORMATS and dot.word == "." and path.kind == "IDENTIFIER":
+def _none_of_ours(text: str, find: Find) -> list[_Reference]:
+    """Refuses a text that is not understood where it names a table of ours."""
+    from halocline.statements.meant import mistyped  # which knows the formats from here
+
+    reader = Reader(text)
+    for at in range(len(reader.tokens)):
+        reader.at = at
+        before = reader.word(-1)
+        try:
+            parts = reader.name()
+        except UnsupportedError:
+            continue
+        by_path = len(parts) == 2 and parts[0].lower() in FORMATS and reader.tokens[reader.at - 1].kind == "IDENTIFIER"
+        if by_path or (before in _BEFORE_A_TABLE and find(parts) is not None):
+            _, meant = mistyped(text) or ("", "")
             raise UnsupportedError(
-                f"the statement names {before.word.lower()}.`{path.word}` in a way that is not understood",
+                f"the statement names {'.'.join(parts)} in a way that is not understood",
                 sides={"statement": text[:300]},
-                next_step="Put it in simpler words, or use Table.for_path.",
+                next_step=(f"Did you mean {meant}? " if meant else "")
+                + "Put it in simpler words, or use Table.for_path.",
             )
     return []
 

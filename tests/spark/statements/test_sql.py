@@ -492,6 +492,25 @@ def test_what_is_not_understood_as_a_whole_does_nothing(unharmed, text):
     assert unharmed.names == ["t"]
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "TABLE t",
+        "TABLE t LIMIT 2",
+        "SELECT * FROM t WITH ('a' = 'b')",
+        "FROM t |> UNION ALL (TABLE t)",
+        "SELECT 1 FROM range(1) WHERE EXISTS (TABLE t)",
+    ],
+)
+def test_a_table_of_spark_is_never_taken_for_one_of_the_lake(spark, unharmed, text):
+    spark.sql("CREATE OR REPLACE TEMPORARY VIEW t AS SELECT -1 AS id")
+    try:
+        with pytest.raises(UnsupportedError, match="in a way that is not understood"):
+            unharmed.sql(text)
+    finally:
+        spark.catalog.dropTempView("t")
+
+
 def test_a_subquery_of_other_words_never_reaches_rows_that_it_does_not_mean(spark, lake):
     spark.sql("CREATE OR REPLACE TEMPORARY VIEW some AS SELECT 2L AS id")
     try:
