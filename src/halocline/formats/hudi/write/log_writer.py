@@ -10,8 +10,8 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Sequence
-from decimal import Decimal
-from typing import Any
+from decimal import Context, Decimal
+from typing import Any, Final
 
 import pyarrow as pa
 from fastavro import parse_schema as prepare
@@ -27,6 +27,9 @@ from halocline.formats.hudi.table_schema import META_COLUMNS
 from halocline.formats.hudi.timeline.metadata import WriteStat
 from halocline.formats.hudi.write.markers import MarkerKind, put_marker
 from halocline.storage.base import Store
+
+_DIGITS: Final = Context(prec=38)
+"""As many digits as a decimal may have; Python's own arithmetic keeps 28."""
 
 
 def write_log_file(
@@ -138,4 +141,6 @@ def _value(value: Any, type: Any) -> Any:
             return [_value(each, inner["items"]) for each in value]
         case "map":
             return {key: _value(each, inner["values"]) for key, each in value.items()}
-    return value.quantize(Decimal(1).scaleb(-inner.get("scale", 0))) if isinstance(value, Decimal) else value
+    if not isinstance(value, Decimal):
+        return value
+    return value.quantize(Decimal(1).scaleb(-inner.get("scale", 0)), context=_DIGITS)
