@@ -96,7 +96,7 @@ def _from_arrow(type: pa.DataType, name: str, leaf: Callable[[pa.DataType], str 
     if pa.types.is_map(type):
         key = _from_arrow(type.key_type, f"{name}.key", leaf)
         return Map(key, _from_arrow(type.item_type, f"{name}.value", leaf))
-    if pa.types.is_nested(type):
+    if pa.types.is_nested(type) and not pa.types.is_union(type):
         return Array(_from_arrow(type.value_type, f"{name}.element", leaf))
     found = leaf(type) or _PRIMITIVE_OF.get(type)
     if found is None and pa.types.is_timestamp(type) and type.unit in ("ms", "us"):

@@ -62,8 +62,6 @@ class ArrowArrays(Visitor[pa.Array, pa.Array]):
 
 def unnested(array: pa.Array) -> tuple[pa.Array, pa.Array]:
     """Offsets, null where the list is, and the elements of a list or map, whatever slice of a buffer it is."""
-    if pa.types.is_large_list(array.type) or not (pa.types.is_list(array.type) or pa.types.is_map(array.type)):
-        array = array.cast(pa.list_(array.type.value_type))
     if pa.types.is_map(array.type):
         entries = pa.struct([("key", array.type.key_type), ("value", array.type.item_type)])
         array = array.cast(pa.list_(pa.field("entries", entries, nullable=False)))

@@ -12,8 +12,12 @@ from collections.abc import Iterator
 from typing import Final
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from halocline.errors import SchemaError
+from halocline.schema.arrow import struct_of_arrow
+from halocline.schema.arrow_arrays import ArrowArrays
+from halocline.schema.types import DataType
 
 _SAME: Final = {
     pa.large_string(): pa.string(),
@@ -56,13 +60,36 @@ def table_batches(reader: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:
                 next_step="Look at what made the rows; their validate(full=True) tells more.",
             ) from None
         try:
-            yield batch if batch.schema.equals(wanted) else batch.cast(wanted)
+            yield batch if batch.schema.equals(wanted) else _cast(batch, wanted)
         except pa.ArrowException as error:
             raise SchemaError(
                 "a value has no place in the type that its column gets in a table",
                 sides={"rows": str(error)[:200], "tables have": "times in microseconds"},
                 next_step="Cast the column first.",
             ) from None
+
+
+def _cast(batch: pa.RecordBatch, wanted: pa.Schema) -> pa.RecordBatch:
+    columns = zip(struct_of_arrow(wanted).fields, batch.columns, strict=True)
+    return pa.RecordBatch.from_arrays([_PLAIN.visit(field.type, column) for field, column in columns], wanted.names)
+
+
+class _Plain(ArrowArrays):
+    """Values one after the other, whatever a column keeps them in.
+
+    Arrow's own cast of a whole column knows neither runs nor dictionaries of views, and reads behind the end of views
+    of lists, so that elements come and go by chance.
+    """
+
+    def visit(self, type: DataType, context: pa.Array) -> pa.Array:
+        if pa.types.is_run_end_encoded(context.type):
+            context = pc.run_end_decode(context)
+        if pa.types.is_dictionary(context.type):
+            return self.visit(type, context.dictionary).take(context.indices)
+        return super().visit(type, context)
+
+
+_PLAIN: Final = _Plain()
 
 
 def _field(field: pa.Field) -> pa.Field:

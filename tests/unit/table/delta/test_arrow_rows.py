@@ -160,6 +160,37 @@ def test_other_spellings_of_types_become_the_tables(path):
         table.append_arrow(rows.set_column(2, "at", pa.array([1], pa.timestamp("ns", "UTC"))))
 
 
+VIEWS = pa.array(["a", "a" * 40, None], pa.string_view())
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        pa.array([[1]], pa.list_view(pa.int64())),
+        pa.array([[1]], pa.large_list_view(pa.int64())),
+        pa.array([[[1], None], None, []], pa.list_view(pa.list_view(pa.int64()))),
+        pa.array([{"x": [1, None]}, None], pa.struct([("x", pa.large_list_view(pa.int32()))])),
+        pa.array([[1, 2], None, [3, 4]], pa.list_(pa.int64(), 2)),
+        pa.RunEndEncodedArray.from_arrays([2, 3], ["a", None]),
+        pa.DictionaryArray.from_arrays(pa.array([1, 0, None], pa.uint32()), VIEWS),
+    ],
+    ids=lambda column: str(column.type),
+)
+def test_values_survive_whatever_a_column_keeps_them_in(path, column):
+    table = hc.Table.create(path, pa.table({"v": column}))
+    expected = [value.as_py() for value in column]
+    assert table.to_arrow().read_all()["v"].to_pylist() == expected
+    table.append_arrow(pa.table({"v": column}).slice(0, 1))
+    assert sorted(map(repr, table.to_arrow().read_all()["v"].to_pylist())) == sorted(map(repr, expected + expected[:1]))
+
+
+def test_a_union_is_refused(path):
+    union = pa.UnionArray.from_sparse(pa.array([0, 1], pa.int8()), [pa.array([1, 2]), pa.array(["a", "b"])])
+    with pytest.raises(UnsupportedError, match="sparse_union"):
+        hc.Table.create(path, pa.table({"v": union}))
+    assert not path.exists()
+
+
 @pytest.mark.parametrize(
     ("rows", "message", "advice"),
     [
