@@ -138,6 +138,11 @@ _PREFIX_PATTERN: Final = re.compile(r"([^%_\\]*)%")
 _PLAIN_PATTERN: Final = re.compile(r"[^%_\\]*")
 _WHOLE_NUMBER: Final = re.compile(r"[+-]?\d+", re.ASCII)
 _PLAIN_NUMBER: Final = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
+_AS_TEXT: Final = {
+    **dict.fromkeys(("byte", "short", "integer", "long"), re.compile(r"0|-?[1-9]\d*", re.ASCII)),
+    "date": re.compile(r"\d{4}-\d{2}-\d{2}", re.ASCII),
+}
+"""How values of a type are spelt as text."""
 BLANKS: Final = "".join(map(chr, range(ord(" ") + 1)))
 """What Spark leaves out around text that it reads as a number or a time."""
 _BITS: Final = {"TINYINT": 8, "SMALLINT": 16, "INT": 32, "BIGINT": 64}
@@ -308,7 +313,13 @@ class _Translator:
         return _any(parts) if negated else _all(parts)
 
     def _in(self, node: exp.In, negated: bool) -> Test:
-        if not node.expressions:
+        column, literals = self._column(node.this), [_literal(each) for each in node.expressions]
+        if (
+            column is None
+            or not literals
+            or not _are_alike(literals)
+            or not all(_is_itself(column, x) for x in literals)
+        ):
             return Anything()
         parts = [self._comparison(node.this, Operator.EQ, each, negated) for each in node.expressions]
         parts = _unpadded(parts) if Never() in parts else parts
@@ -329,6 +340,24 @@ class _Translator:
 def _is_plain(node: exp.Expr) -> bool:
     """Whether a node says nothing beyond what is read of it; an unknown modifier may change everything."""
     return all(name in _UNDERSTOOD or not value for name, value in node.args.items())
+
+
+def _are_alike(literals: list[Literal | object | None]) -> bool:
+    """Whether literals of one list leave each other as they are: Spark brings all of them to one type."""
+    kinds = {
+        (each.kind, isinstance(each.value, float)) if isinstance(each, Literal) else None
+        for each in literals
+        if each is not _NULL
+    }
+    return len(kinds) <= 1
+
+
+def _is_itself(column: Column, literal: Literal | object | None) -> bool:
+    """Whether a literal of a list says the same where a session compares numbers and dates with texts as texts."""
+    if not isinstance(literal, Literal) or literal.kind is not LiteralKind.TEXT or column.type.name == "string":
+        return True
+    pattern = _AS_TEXT.get(column.type.name)
+    return pattern is not None and pattern.fullmatch(str(literal.value)) is not None
 
 
 def _unpadded(parts: list[Test]) -> list[Test]:
