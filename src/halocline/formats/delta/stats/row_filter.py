@@ -76,17 +76,17 @@ class RowFilter:
             rows: The rows, by logical names; a column that they lack is null.
             empty_is_null: Names of columns in which empty text counts as null.
         """
-        places = {name.casefold(): number for number, name in enumerate(rows.schema.names)}
-        folded = {name.casefold() for name in empty_is_null}
+        places = {name.lower(): number for number, name in enumerate(rows.schema.names)}
+        folded = {name.lower() for name in empty_is_null}
 
         def value(column: Column) -> pa.Array:
-            first = column.path[0].casefold()
+            first = column.path[0].lower()
             if first not in places:
                 return pa.nulls(rows.num_rows, pa.null())
             array = rows.column(places[first])
             for step in column.path[1:]:
-                names = {child.name.casefold(): number for number, child in enumerate(array.type)}
-                array = array.flatten()[names[step.casefold()]]
+                names = {child.name.lower(): number for number, child in enumerate(array.type)}
+                array = array.flatten()[names[step.lower()]]
             if first in folded and pa.types.is_string(array.type):
                 array = pc.if_else(pc.equal(array, ""), pa.scalar(None, array.type), array)
             return array

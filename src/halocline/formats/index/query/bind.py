@@ -101,8 +101,8 @@ class SearchedColumns:
         Raises:
             NotFoundError: There is none.
         """
-        folded = {each.casefold(): each for each in self.fields}
-        found = name if name in self.fields else folded.get(name.casefold())
+        folded = {each.lower(): each for each in self.fields}
+        found = name if name in self.fields else folded.get(name.lower())
         if found is None:
             raise _unknown(name, self.fields)
         return found
@@ -184,8 +184,8 @@ def _inside(type: DataType, steps: tuple[str, ...], name: str) -> tuple[str, ...
         type = type.element
     if not isinstance(type, Struct) or not steps:
         return steps
-    known = {field.name.casefold(): field for field in type.fields}
-    found = known.get(steps[0].casefold())
+    known = {field.name.lower(): field for field in type.fields}
+    found = known.get(steps[0].lower())
     if found is None:
         raise _unknown(name, [f"{name.removesuffix('.'.join(steps))}{field.name}" for field in type.fields])
     return found.name, *_inside(found.type, steps[1:], name)

@@ -177,3 +177,12 @@ def test_what_takes_an_engine_is_refused_with_the_way(where):
 def test_what_is_no_predicate_is_refused(where):
     with pytest.raises(InputError):
         met(where)
+
+
+def test_columns_whose_names_differ_in_more_than_case_are_told_apart():
+    names = ["strasse", "stra\u00dfe"]
+    fields = [{"name": name, "type": "long", "nullable": True, "metadata": {}} for name in names]
+    schema = Schema.parse(json.dumps({"type": "struct", "fields": fields}))
+    rows = pa.RecordBatch.from_pydict({names[0]: [1, 2], names[1]: [2, 1]})
+    for where in ("strasse = 1", "`stra\u00dfe` = 2"):
+        assert RowFilter.parse(where, schema, "UTC").mask(rows).to_pylist() == [True, False]
