@@ -19,16 +19,16 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
-from datetime import datetime, tzinfo
+from datetime import UTC, datetime, tzinfo
 from functools import wraps
 from typing import TYPE_CHECKING, Any, Concatenate, Final, Generic, ParamSpec, Self, TypeVar
-from zoneinfo import ZoneInfo
 
 from halocline.compat.release import Release
 from halocline.compat.terms import ProtocolChange, Terms
 from halocline.errors import AlreadyExistsError, ConflictError, InputError
 from halocline.formats.base import TableFormat, TableVersion, formats_at
 from halocline.formats.delta.commit.transaction import Clock, system_clock
+from halocline.formats.delta.stats.timestamps_text import zone_named
 from halocline.formats.log.gate import UNCHECKED, own_release
 from halocline.spark.scan.frames import session_zone
 from halocline.spark.scan.read_errors import in_our_words
@@ -253,7 +253,7 @@ class Opening(ABC, Generic[V]):
         return fresh.reopened(operation)
 
     def _timezone(self) -> tzinfo:
-        return ZoneInfo(self.zone)
+        return zone_named(self.zone) or UTC
 
 
 def _is_data(path: str) -> bool:

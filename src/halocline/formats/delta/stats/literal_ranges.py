@@ -9,9 +9,9 @@ may match. Where no value can match, it is `False`.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import tzinfo
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal, InvalidOperation
 from typing import Any, Final
-from zoneinfo import ZoneInfo
 
 from halocline.formats.delta.configuration.schema import Column
 from halocline.formats.delta.stats.bounds import Family, single
@@ -40,7 +40,7 @@ class Range:
 
 
 def range_for(
-    literal: Literal, operator: Operator, column: Column, family: Family, zone: ZoneInfo | None
+    literal: Literal, operator: Operator, column: Column, family: Family, zone: tzinfo | None
 ) -> Range | bool:
     """What the literal means when this column is compared with it.
 

@@ -12,7 +12,6 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from functools import reduce
 from typing import Any, Final
-from zoneinfo import ZoneInfo
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -34,6 +33,7 @@ from halocline.formats.delta.stats.predicate import (
     StartsWith,
     Test,
 )
+from halocline.formats.delta.stats.timestamps_text import zone_named
 from halocline.schema.char_types import is_padded, length_of
 
 Mask = Callable[[Callable[[Column], pa.Array]], pa.Array]
@@ -117,7 +117,7 @@ class RowFilter:
             raise self._undecided(f"{test.column.name} is of type {test.column.type}")
         if test.column.declared is not None and is_padded(test.column.declared):
             return self._padded(test, length_of(test.column.declared))
-        meant = range_for(test.literal, test.operator, test.column, family, ZoneInfo(self._zone))
+        meant = range_for(test.literal, test.operator, test.column, family, zone_named(self._zone))
         if meant is False:
             return lambda value: pa.scalar(False)
         if meant is True or not meant.is_exact:

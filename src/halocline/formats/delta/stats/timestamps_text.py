@@ -8,7 +8,7 @@ from UTC by at most 18 hours.
 from __future__ import annotations
 
 import re
-from datetime import date, datetime, timedelta
+from datetime import date, datetime, timedelta, timezone, tzinfo
 from functools import lru_cache
 from typing import Final
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
@@ -21,22 +21,33 @@ _TIMESTAMP: Final = re.compile(
     r"(?::(?P<second>\d{2})(?:\.(?P<fraction>\d{1,9}))?)?(?P<zone>Z|[+-]\d{2}:?\d{2})?)?",
     re.ASCII,
 )
+_OFFSET: Final = re.compile(r"(?:UTC|GMT|UT)?([+-])(\d{1,2})(?::?(\d{2}))?|Z", re.ASCII)
 _EPOCH: Final = date(1970, 1, 1)
 _MICROSECOND: Final = timedelta(microseconds=1)
 _EPOCH_TIME: Final = datetime(1970, 1, 1)
-FARTHEST_ZONE_US: Final = 18 * 3600 * 1_000_000
+_FARTHEST_ZONE: Final = 18
+FARTHEST_ZONE_US: Final = _FARTHEST_ZONE * 3600 * 1_000_000
 """The greatest distance of any zone from UTC, in microseconds."""
 
 
-def zone_named(name: str | None) -> ZoneInfo | None:
-    """The zone of a name; None for none."""
+def zone_named(name: str | None) -> tzinfo | None:
+    """The zone that a session calls so: a region, or how far it is from UTC; None for none.
+
+    Example:
+        >>> print(zone_named("Europe/Vienna"), zone_named("+01:00"), zone_named("GMT-8"))
+        Europe/Vienna UTC+01:00 UTC-08:00
+    """
     if name is None:
         return None
+    if (offset := _OFFSET.fullmatch(name)) and int(offset[2] or 0) <= _FARTHEST_ZONE:
+        away = timedelta(hours=int(offset[2] or 0), minutes=int(offset[3] or 0))
+        return timezone(-away if offset[1] == "-" else away)
     try:
         return ZoneInfo(name)
     except (ZoneInfoNotFoundError, ValueError, OSError) as error:
         raise InputError(
-            f"there is no time zone {name!r}", sides={"given": name, "expected": "a name such as Europe/Berlin or UTC"}
+            f"there is no time zone {name!r}",
+            sides={"given": name, "expected": "a name such as Europe/Berlin or UTC, or a distance such as +01:00"},
         ) from error
 
 
@@ -85,7 +96,7 @@ def microseconds_of(text: str) -> tuple[int, bool] | None:
     return total - (offset if zone[0] == "+" else -offset) * 60_000_000, True
 
 
-def range_of(text: str, zone: ZoneInfo | None = None) -> tuple[int, int] | None:
+def range_of(text: str, zone: tzinfo | None = None) -> tuple[int, int] | None:
     """The first and the last moment that a text can mean; both the same where the zone is known.
 
     Example:

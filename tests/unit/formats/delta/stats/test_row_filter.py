@@ -186,3 +186,14 @@ def test_columns_whose_names_differ_in_more_than_case_are_told_apart():
     rows = pa.RecordBatch.from_pydict({names[0]: [1, 2], names[1]: [2, 1]})
     for where in ("strasse = 1", "`stra\u00dfe` = 2"):
         assert RowFilter.parse(where, schema, "UTC").mask(rows).to_pylist() == [True, False]
+
+
+@pytest.mark.parametrize("zone", ["+01:00", "+1", "GMT+1", "UTC+01:00"])
+def test_a_zone_may_be_a_distance_from_utc(zone):
+    mask = RowFilter.parse("at = '2026-11-01 13:00:00'", SCHEMA, zone).mask(ROWS)
+    assert mask.to_pylist() == [True, False, True, False]
+
+
+def test_a_zone_that_does_not_exist_is_refused():
+    with pytest.raises(InputError, match="no time zone 'Mars'"):
+        RowFilter.parse("at = '2026-11-01 13:00:00'", SCHEMA, "Mars")
