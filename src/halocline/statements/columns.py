@@ -10,6 +10,7 @@ from halocline.statements.text import Reader
 from halocline.table.delta.new_table import Identity, column
 
 _AFTER_A_TYPE: Final = ("NOT", "NULL", "COMMENT", "DEFAULT", "GENERATED", "CONSTRAINT", "CHECK", "PRIMARY", "FOREIGN")
+_SAID: Final = frozenset({"NULL", "COMMENT", "DEFAULT", "GENERATED"})
 _STOPS: Final = (*_AFTER_A_TYPE, "COLLATE", "MASK", "REFERENCES", "UNIQUE", "FIRST", "AFTER", ",")
 
 
@@ -53,12 +54,14 @@ def take_type(reader: Reader) -> str:
 
 
 def take_constraints(reader: Reader, found: SqlColumn) -> SqlColumn:
-    """Takes what is said of a column behind its type."""
-    while True:
+    """Takes what is said of a column behind its type, each thing once."""
+    given: set[str] = set()
+    while (word := "NULL" if reader.starts("NOT", "NULL") else reader.word()) in _SAID:
+        if word in given:
+            reader.refuse(f"{word} is given twice")
+        given.add(word)
         if reader.accept("NOT", "NULL"):
             found = replace(found, nullable=False)
-        elif reader.accept("NULL"):
-            continue
         elif reader.accept("COMMENT"):
             found = replace(found, comment=reader.string())
         elif reader.accept("DEFAULT", "NULL"):
@@ -68,7 +71,8 @@ def take_constraints(reader: Reader, found: SqlColumn) -> SqlColumn:
         elif reader.accept("GENERATED"):
             found = _generated(reader, found)
         else:
-            return found
+            reader.expect("NULL")
+    return found
 
 
 def _generated(reader: Reader, found: SqlColumn) -> SqlColumn:
@@ -77,18 +81,20 @@ def _generated(reader: Reader, found: SqlColumn) -> SqlColumn:
         reader.expect("BY", "DEFAULT")
     reader.expect("AS")
     if reader.accept("IDENTITY"):
-        start, step = 1, 1
+        start: int | None = None
+        step: int | None = None
         if reader.accept("("):
             while reader.word() != ")":
-                if reader.accept("START", "WITH"):
+                if start is None and reader.accept("START", "WITH"):
                     start = reader.whole_number()
-                elif reader.accept("INCREMENT", "BY"):
+                elif step is None and reader.accept("INCREMENT", "BY"):
                     step = reader.whole_number()
                 else:
                     reader.refuse("START WITH or INCREMENT BY was expected")
                 reader.accept(",")
             reader.expect(")")
-        return replace(found, identity=Identity(start, step, always))
+        sequence = Identity(1 if start is None else start, 1 if step is None else step, always)
+        return replace(found, identity=sequence)
     if not always:
         reader.refuse("a value by default that is no identity is written DEFAULT")
     reader.expect("(")
