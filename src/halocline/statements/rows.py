@@ -108,6 +108,8 @@ def insert(target: StatementTarget) -> DataFrame | None:
     fixed = {name: value for name, value in said.items() if value is not None}
     if table.format is TableFormat.DELTA:
         _check_partitions(table, said)
+    elif said:
+        target.delta(table)  # refuses, and says why
     where = None
     if not overwrite and reader.accept("REPLACE", "WHERE"):
         where = target.expression(reader.until("SELECT", "VALUES", "WITH", "TABLE", "FROM"))
@@ -192,15 +194,14 @@ def _named_as(found: DataType, wanted: DataType) -> DataType:
 def _written(
     target: StatementTarget, table: Table, df: DataFrame, overwrite: bool, where: str | None, fixed: dict[str, str]
 ) -> DataFrame:
+    dynamic = str(target.spark.conf.get(_DYNAMIC, "static")).lower() == "dynamic"
     if table.format is not TableFormat.DELTA:
-        if where is not None or fixed:
+        if where is not None:
             target.delta(table)  # refuses, and says why
-        version = table.overwrite(df) if overwrite else table.append(df)
-        return target.told(version=version)
+        return target.told(version=_replaced(table, df, dynamic) if overwrite else table.append(df))
     delta: Any = table
     if where is None and not overwrite:
         return target.told(version=delta.append(df, cast="ansi"))
-    dynamic = str(target.spark.conf.get(_DYNAMIC, "static")).lower() == "dynamic"
     # Where the rows bring some of the partition, they say which ones are replaced, if the session wants that.
     dynamic = dynamic and len(fixed) < len(table.detail()["partitionColumns"])
     if fixed and overwrite and not dynamic:
@@ -208,6 +209,15 @@ def _written(
     if where is not None:
         return target.told(version=delta.overwrite(df, where=where, cast="ansi"))
     return target.told(version=delta.overwrite(df, partitions="dynamic" if dynamic else "static", cast="ansi"))
+
+
+def _replaced(table: Any, df: DataFrame, dynamic: bool) -> int:
+    """Puts rows in place of all others, or of those in their partitions if the session wants that."""
+    if not dynamic or not table.detail()["partitionColumns"]:
+        return int(table.overwrite(df))
+    if table.format is TableFormat.HUDI:
+        return int(table.insert_overwrite(df))
+    return int(table.overwrite(df, partitions="dynamic"))
 
 
 # ---------------------------------------------------------------------- MERGE

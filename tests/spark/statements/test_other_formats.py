@@ -47,7 +47,27 @@ def test_rows_are_inserted_into_tables_of_all_formats(lake):
     assert rows(lake, "SELECT count(*) FROM logs VERSION AS OF 0") == [(6,)]
 
 
-@pytest.mark.parametrize("text", ["UPDATE trips SET ts = 1", "OPTIMIZE logs", "ALTER TABLE trips ADD COLUMN n INT"])
+@pytest.mark.parametrize("format", ["hudi", "index"])
+@pytest.mark.parametrize(("mode", "left"), [("static", [(9, "at")]), ("dynamic", [(1, "nz"), (9, "at")])])
+def test_rows_are_replaced_as_the_session_says(spark, tmp_path, conf, format, mode, left):
+    named = {"keys": "id"} if format == "hudi" else {}
+    first = spark.sql("SELECT * FROM VALUES (0, 'at'), (1, 'nz') AS v(id, country)")
+    hc.Table.create(tmp_path / "t", first, spark, format=format, partition_by="country", **named)
+    lake = hc.Lake.discover(tmp_path, spark)
+    conf("spark.sql.sources.partitionOverwriteMode", mode)
+    lake.sql("INSERT OVERWRITE t (id, country) VALUES (9, 'at')")
+    assert rows(lake, "SELECT id, country FROM t") == left
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "UPDATE trips SET ts = 1",
+        "OPTIMIZE logs",
+        "ALTER TABLE trips ADD COLUMN n INT",
+        "INSERT INTO trips PARTITION (nowhere) (id, country, ts) VALUES (8, 'pt', 200)",
+    ],
+)
 def test_statements_that_a_format_lacks_are_refused(lake, text):
     with pytest.raises(UnsupportedError, match="Delta tables"):
         lake.sql(text)
