@@ -270,7 +270,10 @@ def _source(reader: Reader) -> tuple[str | None, tuple[str, ...]]:
         reader.expect(")")
     else:
         named = reader.name()
-        if reader.word() in ("VERSION", "TIMESTAMP", "FOR"):
+        reader.accept("FOR")
+        if reader.accept("VERSION", "AS", "OF"):
+            reader.whole_number()
+        elif reader.accept("TIMESTAMP", "AS", "OF"):
             reader.until("ON", "AS")
     if reader.accept("AS") or reader.word() != "ON":
         return reader.identifier(), ()

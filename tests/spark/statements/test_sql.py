@@ -123,6 +123,13 @@ def test_rows_are_changed_by_our_verbs(lake):
     assert [entry.info.values["operation"] for entry in lake.table("t").history()][:3] == ["MERGE", "DELETE", "UPDATE"]
 
 
+@pytest.mark.parametrize("source", ["t VERSION AS OF 0 AS s", "t FOR VERSION AS OF 0 s", "t VERSION AS OF 0 s"])
+def test_an_older_version_of_a_table_is_merged_into_it(lake, source):
+    lake.sql("DELETE FROM t WHERE id > 1")
+    lake.sql(f"MERGE INTO t USING {source} ON t.id = s.id WHEN NOT MATCHED AND s.id < 4 THEN INSERT *")
+    assert rows(lake, "SELECT id FROM t") == [(1,), (2,), (3,)]
+
+
 def test_columns_may_be_named_with_all_of_their_table(lake):
     lake.sql("CREATE TABLE a.new AS SELECT 1L AS id, 'one' AS name UNION ALL SELECT 8, 'eight'")
     lake.sql("CREATE TABLE a.t AS SELECT * FROM t")
