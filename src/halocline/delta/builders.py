@@ -1,7 +1,8 @@
 """Merges, rearrangements and sequences under the names of delta-spark.
 
 Thin: every method hands over to the builder of the same meaning in snake_case, and what comes back is a DataFrame with
-the columns that delta-spark gives.
+the columns that delta-spark gives. As there, a step of a merge makes a new builder, and `where` of a rearrangement does
+not.
 """
 
 from __future__ import annotations
@@ -70,7 +71,7 @@ class DeltaMergeBuilder:
 
 
 @checks_arguments
-@dataclass(frozen=True)
+@dataclass
 class DeltaOptimizeBuilder:
     """A rearrangement under the names of delta-spark; see `halocline.table.delta.layout.optimize`."""
 
@@ -82,7 +83,8 @@ class DeltaOptimizeBuilder:
 
     def where(self, partitionFilter: str) -> DeltaOptimizeBuilder:
         """See `OptimizeBuilder.where`."""
-        return DeltaOptimizeBuilder(self.builder.where(partitionFilter))
+        self.builder = self.builder.where(partitionFilter)
+        return self
 
     def executeCompaction(self) -> DataFrame:
         """See `OptimizeBuilder.execute_compaction`; path and metrics come back."""

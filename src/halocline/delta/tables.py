@@ -274,9 +274,12 @@ class DeltaTable:
 
 
 @checks_arguments
-@dataclass(frozen=True)
+@dataclass
 class DeltaTableBuilder:
-    """A table to be created, under the names of delta-spark; see `Table.create`."""
+    """A table to be created, under the names of delta-spark; see `Table.create`.
+
+    As there, every step changes the builder and returns it, so a notebook may or may not keep what comes back.
+    """
 
     spark: SparkSession
     make: Callable[..., DeltaLakeTable]
@@ -291,15 +294,18 @@ class DeltaTableBuilder:
         """The place, if the name is delta.`path`; other names are refused, since there is no catalog."""
         if not identifier.lower().startswith("delta."):
             DeltaTable.forName(self.spark, identifier)
-        return replace(self, place=_path(identifier))
+        self.place = _path(identifier)
+        return self
 
     def location(self, location: str) -> DeltaTableBuilder:
         """The place."""
-        return replace(self, place=location)
+        self.place = location
+        return self
 
     def comment(self, comment: str) -> DeltaTableBuilder:
         """A description for people."""
-        return replace(self, description=comment)
+        self.description = comment
+        return self
 
     def addColumn(
         self,
@@ -321,23 +327,28 @@ class DeltaTableBuilder:
                 )
             sequence = Identity(int(by_table.start), int(by_table.step), generatedAlwaysAs is not None)
         added = column(colName, dataType, nullable=nullable, comment=comment, generated=expression, identity=sequence)
-        return replace(self, columns=(*self.columns, added))
+        self.columns = (*self.columns, added)
+        return self
 
     def addColumns(self, cols: Any) -> DeltaTableBuilder:
         """Adds all columns of a schema."""
-        return replace(self, columns=(*self.columns, *_columns(cols)))
+        self.columns = (*self.columns, *_columns(cols))
+        return self
 
     def partitionedBy(self, *cols: str | Sequence[str]) -> DeltaTableBuilder:
         """Names the partition columns."""
-        return replace(self, partitions=_flat(cols))
+        self.partitions = _flat(cols)
+        return self
 
     def clusterBy(self, *cols: str | Sequence[str]) -> DeltaTableBuilder:
         """Names the clustering columns."""
-        return replace(self, clusters=_flat(cols))
+        self.clusters = _flat(cols)
+        return self
 
     def property(self, key: str, value: str) -> DeltaTableBuilder:
         """Sets a property."""
-        return replace(self, properties=(*self.properties, (key, value)))
+        self.properties = (*self.properties, (key, value))
+        return self
 
     def execute(self) -> DeltaTable:
         """Creates the table."""

@@ -120,3 +120,24 @@ def test_a_builder_that_was_not_executed_says_so(tmp_path, spark):
     done = "nothing is done before execute_compaction() or execute_z_order_by(…)"
     assert repr(table.optimize()).endswith(f"/t: {done}")
     assert repr(named.optimize()).endswith("/t: nothing is done before executeCompaction() or executeZOrderBy(…)")
+
+
+def test_builders_keep_what_they_were_told_whether_or_not_it_is_kept(tmp_path, spark):
+    path = str(tmp_path / "t")
+    builder = DeltaTable.create(spark)
+    builder.location(path)
+    for name in ("id", "p"):
+        builder.addColumn(name, "BIGINT")
+    builder.addColumns(spark.createDataFrame([], "v INT").schema)
+    builder.partitionedBy("p")
+    builder.comment("told").property("told", "twice")
+    table = builder.execute()
+    assert table.toDF().columns == ["id", "p", "v"]
+    detail = table.detail().first()
+    assert (detail["partitionColumns"], detail["description"]) == (["p"], "told")
+    assert detail["properties"] == {"told": "twice"}
+    for number in range(4):
+        table.table.append(spark.sql(f"SELECT {number}L AS id, {number % 2}L AS p, 0 AS v"))
+    tidying = table.optimize()
+    tidying.where("p = 0")
+    assert tidying.executeCompaction().first()["metrics"]["numFilesRemoved"] == 2
