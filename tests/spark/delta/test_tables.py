@@ -9,8 +9,8 @@ import pytest
 from pyspark.sql import functions as F
 
 from halocline.delta.builders import DeltaMergeBuilder, DeltaOptimizeBuilder
-from halocline.delta.tables import DeltaTable, DeltaTableBuilder
-from halocline.errors import NotFoundError, UnsupportedError
+from halocline.delta.tables import DeltaTable, DeltaTableBuilder, IdentityGenerator
+from halocline.errors import InputError, NotFoundError, UnsupportedError
 from halocline.table import Table
 
 
@@ -141,3 +141,18 @@ def test_builders_keep_what_they_were_told_whether_or_not_it_is_kept(tmp_path, s
     tidying = table.optimize()
     tidying.where("p = 0")
     assert tidying.executeCompaction().first()["metrics"]["numFilesRemoved"] == 2
+
+
+@pytest.mark.parametrize(
+    "generated",
+    [
+        lambda: {"generatedAlwaysAs": "n + 1", "generatedByDefaultAs": IdentityGenerator()},
+        lambda: {"generatedByDefaultAs": "n + 1"},
+        lambda: {"generatedAlwaysAs": F.col("n") + 1},
+    ],
+    ids=["both", "SQL by default", "a Spark column"],
+)
+def test_what_cannot_generate_a_column_is_refused(generated, spark):
+    builder = DeltaTable.create(spark).addColumn("n", "BIGINT")
+    with pytest.raises(InputError, match="generated"):
+        builder.addColumn("m", "BIGINT", **generated())
