@@ -7,7 +7,7 @@ them, and returns a DataFrame where they expect one. There is nothing of its own
 
 brings what `delta.tables` does, the names of PySpark among it.
 
-The limits: tables are found by path, not by name, since there is no catalog; `generate` and deep clones are refused.
+The limit: tables are found by path, also as delta.`path`, and not by name, since there is no catalog.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Final, NoReturn
+from typing import TYPE_CHECKING, Any, Final
 
 from halocline.delta.builders import DeltaMergeBuilder, DeltaOptimizeBuilder, IdentityGenerator
 from halocline.errors import InputError, UnsupportedError
@@ -102,13 +102,9 @@ class DeltaTable:
         return DeltaTable(DeltaLakeTable.for_path(path, sparkSession, options=hadoopConf))
 
     @staticmethod
-    def forName(sparkSession: SparkSession, tableOrViewName: str) -> NoReturn:
-        """Refused: there is no catalog to look names up in."""
-        raise UnsupportedError(
-            f"tables are opened by path, and {tableOrViewName!r} is a name",
-            sides={"given": tableOrViewName, "needed": "a path or URL"},
-            next_step="DeltaTable.forPath(spark, path); SHOW CREATE TABLE tells the path of a table in a catalog.",
-        )
+    def forName(sparkSession: SparkSession, tableOrViewName: str) -> DeltaTable:
+        """Opens delta.`path`; other names are refused, since there is no catalog to look them up in."""
+        return DeltaTable.forPath(sparkSession, _named_path(tableOrViewName))
 
     @staticmethod
     def isDeltaTable(sparkSession: SparkSession, identifier: str) -> bool:
@@ -292,9 +288,7 @@ class DeltaTableBuilder:
 
     def tableName(self, identifier: str) -> DeltaTableBuilder:
         """The place, if the name is delta.`path`; other names are refused, since there is no catalog."""
-        if not identifier.lower().startswith("delta."):
-            DeltaTable.forName(self.spark, identifier)
-        self.place = _path(identifier)
+        self.place = _named_path(identifier)
         return self
 
     def location(self, location: str) -> DeltaTableBuilder:
@@ -367,7 +361,7 @@ class DeltaTableBuilder:
     def execute(self) -> DeltaTable:
         """Creates the table."""
         if self.place is None:
-            DeltaTable.forName(self.spark, "")
+            raise _without_path("")
         declared: dict[str, Any] = {
             "partition_by": self.partitions,
             "cluster_by": self.clusters,
@@ -384,6 +378,25 @@ def _path(identifier: str) -> str:
         if text.lower().startswith(kind) and text.endswith("`"):
             return text[len(kind) : -1]
     return text
+
+
+def _named_path(name: str) -> str:
+    """The path in delta.`path`.
+
+    Raises:
+        UnsupportedError: It is the name of a table in a catalog.
+    """
+    if not name.strip().lower().startswith("delta.`"):
+        raise _without_path(name)
+    return _path(name)
+
+
+def _without_path(name: str) -> UnsupportedError:
+    return UnsupportedError(
+        f"tables are opened by path, and {name!r} is a name",
+        sides={"given": name, "needed": "a path or URL"},
+        next_step="DeltaTable.forPath(spark, path); SHOW CREATE TABLE tells the path of a table in a catalog.",
+    )
 
 
 def _columns(schema: Any) -> Sequence[Field]:

@@ -156,3 +156,9 @@ def test_what_cannot_generate_a_column_is_refused(generated, spark):
     builder = DeltaTable.create(spark).addColumn("n", "BIGINT")
     with pytest.raises(InputError, match="generated"):
         builder.addColumn("m", "BIGINT", **generated())
+
+
+def test_a_name_that_is_a_path_opens_the_table_there(tmp_path, spark):
+    path = str(tmp_path / "t")
+    Table.create(path, spark.range(3), spark)
+    assert DeltaTable.forName(spark, f"delta.`{path}`").toDF().count() == 3
