@@ -10,7 +10,8 @@ been delivered, at a version that
 
 - requires a feature which the release that acts lacks;
 - takes rows away, unless the options say what to do about it;
-- changes the columns; started again, the stream goes on with the new ones if the old files still fit them;
+- changes the columns; started again, the stream goes on with the new ones if the old files still fit them. What the
+  first version that it walks then is made of, only the log before it tells: that is looked up;
 - is no longer in the log.
 
 Nothing here needs Spark.
@@ -22,7 +23,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from halocline.errors import HaloclineError, InputError, NotFoundError, UnsupportedError
+from halocline.errors import HaloclineError, InputError, MalformedError, NotFoundError, UnsupportedError
 from halocline.formats.delta.actions.action import Commit, Metadata, decode_commit
 from halocline.formats.delta.actions.locations import Locations
 from halocline.formats.delta.actions.protocol import protocol_of
@@ -99,6 +100,7 @@ class StreamLog:
     columns: Snapshot
     asked: SourceOptions
     _newest: int = field(default=-1, repr=False)
+    _first_known: int | None = field(default=None, repr=False)
     _known: dict[tuple[int, bool], list[ChangeFile]] = field(default_factory=dict, repr=False)
 
     @property
@@ -202,6 +204,9 @@ class StreamLog:
             gate.check_access(self.columns.release, terms, OPERATION, store.root)
         if commit.metadata is not None:
             self._check_columns(commit.metadata, version)
+        else:
+            self._check_first(version)
+        self._first_known = version if self._first_known is None else min(version, self._first_known)
         if self.asked.change_feed:
             return changes(self.asked.snapshot(CHANGES, version=version), version)
         if not self._is_delivered(commit, version):
@@ -255,12 +260,25 @@ class StreamLog:
                 next_step="Start the query with a new checkpoint.",
             )
 
+    def _check_first(self, version: int) -> None:
+        """The same for the first version that is walked, whose commit does not tell its columns; later ones follow."""
+        newest = self.columns.version
+        if version >= newest or (self._first_known is not None and version >= self._first_known):
+            return
+        try:
+            metadata = self.asked.snapshot(OPERATION, version=version).metadata
+        except (MalformedError, NotFoundError):
+            # The log begins in between. Where nothing after it changes the columns, they are those of now.
+            if any(self._commit(later).metadata is not None for later in range(version + 1, newest + 1)):
+                raise
+            return
+        self._check_columns(metadata, version)
+
     def _check_columns(self, metadata: Metadata, version: int) -> None:
         """The columns of a version must be those that the stream delivers, or older ones that still fit them."""
+        schema = Schema.of(metadata.schema, mode_of(metadata.configuration))
         now = {column.physical: column for column in self.columns.columns.walk()}
-        then = {
-            column.physical: column for column in Schema.of(metadata.schema, mode_of(metadata.configuration)).walk()
-        }
+        then = {column.physical: column for column in schema.walk()}
         is_newer = version > self.columns.version
         changed = [column.path for key, column in then.items() if key not in now]
         if is_newer:
@@ -269,8 +287,10 @@ class StreamLog:
         for key, column in then.items():
             if key in now and not _readable_as(column.type, now[key].type, is_newer):
                 changed.append(column.path)
-        if metadata.partition_columns != self.columns.partition_columns and is_newer:
-            changed.append(tuple(metadata.partition_columns))
+        # Values of partition columns are not in files, so what is one now must have been one then.
+        then_split = {each.physical for each in schema.partition_columns(metadata.partition_columns)}
+        now_split = {each.physical for each in self.columns.columns.partition_columns(self.columns.partition_columns)}
+        changed += [{**then, **now}[key].path for key in then_split ^ now_split]
         if changed:
             raise UnsupportedError(
                 f"version {version} of {self.columns.store.root} changes columns under the stream",
@@ -279,7 +299,9 @@ class StreamLog:
                     "columns": ", ".join(sorted({".".join(path) for path in changed})),
                     "stream": f"columns of version {self.columns.version}",
                 },
-                next_step="Start the query again; if columns were dropped or renamed, with a new checkpoint.",
+                next_step="Start the query again; if columns were dropped or renamed, with a new checkpoint."
+                if is_newer
+                else "Start the query with a new checkpoint.",
             )
 
 

@@ -182,6 +182,31 @@ def test_a_restart_reads_older_columns_that_still_fit(log):
     assert steps(stream, stream.at_version(0), log.version) == [["a", "b"]]
 
 
+@pytest.mark.parametrize("kind", ["a file", "what is there"])
+@pytest.mark.parametrize("change", ["a dropped column", "another type", "another partition"])
+def test_a_restart_refuses_files_of_columns_that_do_not_fit_those_of_now(log, change, kind):
+    """The columns of the version where the stream goes on are told by no commit that it walks."""
+    log.add("a")
+    log.add("b")
+    before = Position(2, -1, kind == "what is there", "t")
+    by_id = Metadata("t", schema_string=metadata().schema_string, partition_columns=("id",))
+    log.commit({**CHANGES, "another partition": (by_id, True)}[change][0], Remove("a", 1, True))
+    with pytest.raises(HaloclineError) as caught:
+        log.stream(ignoreDeletes="true").advanced(before, log.version, None, None)
+    assert caught.value.condition == "STREAM_SCHEMA_CHANGED"
+    assert "new checkpoint" in str(caught.value)
+    with pytest.raises(HaloclineError):
+        log.stream(ignoreDeletes="true").files(before, Position(3, -1, False, "t"))
+
+
+def test_a_restart_where_the_log_begins_goes_on_while_nothing_changes_the_columns(log):
+    for name in "abc":
+        log.add(name)
+    stream = log.stream()
+    log.store.delete(DELTA.commit_path(0))
+    assert steps(stream, stream.at_version(1), log.version) == [["a", "b", "c"]]
+
+
 def test_every_version_passes_the_gate(log):
     log.add("a")
     stream = log.stream()
