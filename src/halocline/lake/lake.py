@@ -6,6 +6,7 @@ A lake is made without reading any table. What has come below its prefix since i
 from __future__ import annotations
 
 import os
+import re
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -20,6 +21,7 @@ from halocline.lake.file import LakeClient, LakeFile
 from halocline.lake.names import found_name, name_of, parts_of
 from halocline.lake.survey import LakeSurvey, survey_lake
 from halocline.spark.session.worker_python import check_worker_python
+from halocline.spark.types.columns import quoted
 from halocline.statements.references import path_of
 from halocline.storage.base import Store, checked_path, escaped
 from halocline.storage.location import Location
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 _SUFFIX: Final = ".toml"
+_BARE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -325,15 +328,15 @@ class Lake:
     def register_views(self, spark: SparkSession | None = None, names: Sequence[str] | None = None) -> dict[str, str]:
         """Makes the tables known to Spark's own SQL as temporary views that have the rows of the moment.
 
-        A view cannot have dots in its name, so `sales.orders` becomes `sales_orders`. Views read through Python
-        workers; `Lake.sql` reads the same rows natively.
+        The name of a view has one part, so `sales.orders` becomes `sales_orders`. Views read through Python workers;
+        `Lake.sql` reads the same rows natively.
 
         Args:
             spark: The session; the lake's if not given.
             names: The tables; all if not given. One that cannot be read is left out with a warning then.
 
         Returns:
-            The names of the views by those of the tables.
+            The names of the views, in backticks where SQL needs them, by those of the tables.
 
         Raises:
             InputError: Two tables would have the same view, or Spark's workers do not find Halocline.
@@ -346,13 +349,12 @@ class Lake:
         views: dict[str, str] = {}
         for name in self.names if names is None else names:
             entry = self.entry(name)
-            view = "_".join(parts_of(entry.name))
+            view = _view(entry.name)
             if view.casefold() in {each.casefold() for each in views.values()}:
+                alike = (each for each in (*views, entry.name) if _view(each).casefold() == view.casefold())
                 raise InputError(
                     f"two tables would have the view {view}",
-                    sides={
-                        "tables": ", ".join(each for each in (*views, entry.name) if "_".join(parts_of(each)) == view)
-                    },
+                    sides={"tables": ", ".join(alike)},
                     next_step="Register one of them by itself: lake.table(name).register_view(…)",
                 )
             try:
@@ -440,6 +442,12 @@ class LakeNames:
         """Settings, and options of the store, for tables that are made."""
         acting = {} if self.lake.release is None else {"halocline.release": self.lake.release}
         return {**self.lake.options, **acting}
+
+
+def _view(name: str) -> str:
+    """The name of a table's view, as SQL has it."""
+    view = "_".join(parts_of(name))
+    return view if _BARE.fullmatch(view) else quoted(view)
 
 
 def _name(store: Store, path: tuple[str, ...]) -> str:

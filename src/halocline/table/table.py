@@ -26,7 +26,7 @@ from halocline.html import html_table
 from halocline.place_names import place_name
 from halocline.table.arguments import checked, checks_arguments
 from halocline.table.opening import Moment, Opening, placed
-from halocline.table.views import follow
+from halocline.table.views import follow, named
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -326,7 +326,7 @@ class Table(ABC):
         one, or of an index table, it is a native scan that stays as it is.
 
         Args:
-            name: The name of the view.
+            name: The name of the view, of any characters; one with dots stands in backticks.
             reading: The version and the condition, and what else `to_df` takes.
 
         Example:
@@ -336,7 +336,7 @@ class Table(ABC):
         if reading.keys() <= {"where"} and self.format is not TableFormat.INDEX:
             follow(self.opened, name, **reading)
         else:
-            self.to_df(**reading).createOrReplaceTempView(name)
+            named(self.to_df(**reading), name)
 
     append: Callable[..., int]
     """Adds rows, and returns the version that has them."""

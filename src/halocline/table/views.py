@@ -9,19 +9,22 @@ The data source stands above tables, so the package makes it known here (`regist
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from halocline.errors import InputError, InternalError
 from halocline.spark.session.analysis import filtered
 from halocline.spark.session.worker_python import check_worker_python, what_to_set
+from halocline.spark.types.columns import quoted
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, SparkSession
+    from pyspark.sql import Column, DataFrame, SparkSession
 
     from halocline.table.opening import Opening
 
+_NAME: Final = re.compile(r"`(?:[^`]|``)+`|[^`.]+")
 _known_to: list[Callable[[SparkSession], None]] = []
 
 
@@ -57,4 +60,19 @@ def follow(table: Opening[Any], name: str, where: str | Column | None = None) ->
             sides={"workers run": other, "this is": sys.executable},
             next_step=what_to_set(),
         ) from error
-    (df if where is None else filtered(df, where)).createOrReplaceTempView(name)
+    named(df if where is None else filtered(df, where), name)
+
+
+def named(df: DataFrame, name: str) -> None:
+    """Makes rows known as a temporary view of any name, given bare or in backticks.
+
+    Raises:
+        InputError: The name has several parts, or none.
+    """
+    if not _NAME.fullmatch(name):
+        raise InputError(
+            f"a view cannot be called {name!r}: the name of a temporary view has one part",
+            sides={"given": name, "possible": "orders, or `v1.2` in backticks"},
+            next_step="Choose a name without dots, or put it in backticks.",
+        )
+    df.createOrReplaceTempView(name if name.startswith("`") else quoted(name))

@@ -60,6 +60,32 @@ def test_the_tables_of_a_lake_are_views_and_damaged_ones_are_left_out(spark, ord
         again.register_views(names=["sales.orders", "sales_orders"])
 
 
+def test_tables_of_any_name_are_views_and_backticks_are_given_where_sql_needs_them(spark, tmp_path):
+    for number, name in enumerate(("my-table", "v1.2", "täglich", "odd`one")):
+        hc.Table.create(tmp_path / "raw" / name, spark.range(number), spark)
+    lake = hc.Lake.discover(tmp_path, spark)
+    views = lake.register_views()
+    assert views["raw.my-table"] == "`raw_my-table`"
+    assert [count(spark, views[f"raw.{name}"]) for name in ("my-table", "`v1.2`", "täglich", "`odd``one`")] == [
+        0,
+        1,
+        2,
+        3,
+    ]
+    lake.table("raw.täglich").register_view("every day", version=0)
+    assert count(spark, "`every day`") == 2
+    for name in ("a.b", "", "a`b"):
+        with pytest.raises(InputError, match="has one part"):
+            lake.table("raw.täglich").register_view(name)
+
+
+def test_two_tables_that_differ_in_case_have_one_view_name_and_both_are_told(spark, tmp_path):
+    for name in ("Items", "items"):
+        hc.Table.create(tmp_path / name, spark.range(1), spark)
+    with pytest.raises(InputError, match="Items, items"):
+        hc.Lake.discover(tmp_path, spark).register_views()
+
+
 def test_a_view_that_sql_makes_can_follow_as_well(spark, orders):
     path = orders.store.address()
     spark.sql(f"CREATE OR REPLACE TEMPORARY VIEW by_sql USING halocline OPTIONS (path '{path}', follow 'true')")
