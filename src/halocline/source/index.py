@@ -38,7 +38,7 @@ OPTIONS: Final = (
     OF_SEARCHES
     | OF_EVERY_FORMAT
     | {"startingVersion", "startingTimestamp", "ignoreDeletes", "skipChangeCommits", "maxRecordsPerFile", "txnVersion"}
-    | {"replaceWhere", "partitionOverwriteMode", "mergeSchema", "overwriteSchema", "partitionBy"}
+    | {"follow", "replaceWhere", "partitionOverwriteMode", "mergeSchema", "overwriteSchema", "partitionBy"}
 )
 
 

@@ -323,7 +323,7 @@ class Table(ABC):
         """Makes rows known to SQL as a temporary view.
 
         Without a version the view has the rows that the table has at every query, see `halocline.table.views`; with
-        one, or of an index table, it is a native scan that stays as it is.
+        one it is a native scan that stays as it is.
 
         Args:
             name: The name of the view, of any characters; one with dots stands in backticks.
@@ -333,7 +333,7 @@ class Table(ABC):
             >>> Table.for_path("lake/orders", spark).register_view("orders")  # doctest: +SKIP
             >>> spark.sql("SELECT country, count(*) FROM orders GROUP BY country")  # doctest: +SKIP
         """
-        if reading.keys() <= {"where"} and self.format is not TableFormat.INDEX:
+        if reading.keys() <= {"where"}:
             follow(self.opened, name, **reading)
         else:
             named(self.to_df(**reading), name)

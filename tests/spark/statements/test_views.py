@@ -33,6 +33,16 @@ def test_a_view_has_the_rows_that_its_table_has_when_it_is_asked(spark, orders):
     assert spark.sql("SELECT a.id FROM followed a JOIN followed b ON a.id = b.id").collect() == [(4,)]
 
 
+def test_views_of_all_formats_follow_their_tables(spark, tmp_path):
+    hc.Table.create(tmp_path / "trips", spark.range(3), spark, format="hudi", version=8, keys="id")
+    hc.Table.create(tmp_path / "logs", spark.range(3), spark, format="index")
+    lake = hc.Lake.discover(tmp_path, spark)
+    assert lake.register_views() == {"logs": "logs", "trips": "trips"}
+    for name in ("logs", "trips"):
+        lake.sql(f"INSERT INTO {name} (id) VALUES (3), (4)")
+        assert count(spark, name) == 5
+
+
 def test_a_view_keeps_its_columns_and_says_when_the_table_has_lost_one(spark, tmp_path):
     mapped = {"delta.columnMapping.mode": "name"}
     table = hc.Table.create(tmp_path / "t", spark.sql("SELECT 1 AS a, 2 AS b"), spark, properties=mapped)

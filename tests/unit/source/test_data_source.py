@@ -91,7 +91,7 @@ def test_rows_are_read_written_and_streamed_through_one_source(format, tmp_path)
         source(tmp_path, txnAppId="app").schema()
 
 
-@pytest.mark.parametrize("format", [TableFormat.DELTA, TableFormat.HUDI], ids=str)
+@pytest.mark.parametrize("format", TABLES, ids=str)
 def test_what_follows_its_table_reads_the_newest_version_or_says_that_columns_are_gone(format, tmp_path):
     more = TABLES[format](tmp_path)
     following = source(tmp_path, follow="true")
@@ -109,11 +109,11 @@ def test_what_follows_its_table_reads_the_newest_version_or_says_that_columns_ar
 
 @pytest.mark.parametrize(
     ("format", "option"),
-    [(TableFormat.DELTA, "query"), (TableFormat.HUDI, "maxFilesPerTrigger"), (TableFormat.INDEX, "follow")],
+    [(TableFormat.DELTA, "query"), (TableFormat.HUDI, "maxFilesPerTrigger"), (TableFormat.INDEX, "readChangeFeed")],
     ids=str,
 )
 def test_options_that_mean_nothing_for_a_format_are_refused_by_name(format, option, tmp_path):
     TABLES[format](tmp_path)
-    value = {"query": "snapshot", "maxFilesPerTrigger": "1", "follow": "true"}[option]
+    value = {"query": "snapshot", "maxFilesPerTrigger": "1", "readChangeFeed": "true"}[option]
     with pytest.raises(InputError, match=f"{option} means nothing for a"):
         source(tmp_path, **{option: value}).schema()
