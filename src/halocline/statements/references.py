@@ -142,7 +142,7 @@ def references(spark: SparkSession, text: str, find: Find) -> list[_Reference]:
         return _none_of_ours(text, find)
     found = list(_change_feeds(text, find))
     for table in _tables(tree):
-        parts = [each for each in (table.args.get("catalog"), table.args.get("db"), table.this) if each is not None]
+        parts = table.parts
         names = tuple(each.name for each in parts)
         if not all(names) or (len(names) == 1 and _is_cte(table, names[0])):
             continue
@@ -296,7 +296,7 @@ def _tables(tree: exp.Expression) -> Iterator[exp.Table]:
                 sides={"given": node.sql(dialect="databricks")},
                 next_step="Write VERSION AS OF 3, or TIMESTAMP AS OF '2026-11-01'.",
             )
-        if isinstance(node.this, exp.Identifier):
+        if all(isinstance(each, exp.Identifier) for each in node.parts):  # no function
             yield node
 
 
@@ -377,6 +377,7 @@ def _taken(reader: Reader, parsed: exp.Expression) -> str:
         reader.at += 1
         alone = _parsed(reader.slice(start))
         if alone is not None and alone == parsed:
+            reader.accept("(", ")")  # current_timestamp means the same with and without
             return reader.slice(start)
     reader.at = start
     reader.refuse("the time is not understood")

@@ -59,6 +59,13 @@ def test_rows_are_replaced_as_the_session_says(spark, tmp_path, conf, format, mo
     assert rows(lake, "SELECT id, country FROM t") == left
 
 
+@pytest.mark.parametrize("name", ["trips", "logs"])
+def test_a_table_is_read_as_of_a_time_that_a_function_without_arguments_gives(lake, name):
+    now = rows(lake, f"SELECT count(*) FROM {name}")
+    assert rows(lake, f"SELECT count(*) FROM {name} TIMESTAMP AS OF current_timestamp()") == now
+    assert rows(lake, f"SELECT count(o.id) FROM {name} TIMESTAMP AS OF current_timestamp() AS o WHERE o.id >= 0") == now
+
+
 @pytest.mark.parametrize(
     "text",
     [

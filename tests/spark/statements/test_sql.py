@@ -56,6 +56,14 @@ def test_a_table_has_what_its_declaration_says(made):
         made.sql("INSERT INTO sales.orders (id, day) VALUES (-1, NULL)")
 
 
+def test_a_name_may_have_as_many_parts_as_folders(lake):
+    lake.sql("CREATE TABLE eu.at.vienna.shops AS SELECT 7L AS id")
+    lake.sql("INSERT INTO eu.at.vienna.shops VALUES (8)")
+    assert rows(lake, "SELECT count(*) FROM eu.at.vienna.shops") == [(2,)]
+    assert rows(lake, "SELECT eu.at.vienna.shops.id FROM eu.at.vienna.shops VERSION AS OF 0") == [(7,)]
+    assert rows(lake, "SELECT s.id FROM t RIGHT JOIN eu.at.vienna.shops s ON t.id = s.id WHERE s.id > 7") == [(8,)]
+
+
 @pytest.mark.parametrize(
     ("text", "found"),
     [
