@@ -12,11 +12,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Final, TypeVar
-from zoneinfo import ZoneInfo
 
 from halocline.errors import InputError, UnsupportedError
 from halocline.formats.base import TableFormat
 from halocline.formats.delta.snapshot.snapshot import Snapshot
+from halocline.formats.delta.stats.timestamps_text import zone_named
 from halocline.formats.hudi.snapshot import HudiQuery
 from halocline.spark.session import declarations
 from halocline.spark.session.declarations import choice, declared, number, switch, text, time
@@ -90,9 +90,10 @@ def _version(given: str) -> int | str:
 
 def _zone(given: str) -> str:
     try:
-        return str(ZoneInfo(given))
-    except OSError:
+        zone_named(given)
+    except InputError:
         raise ValueError(given) from None
+    return given
 
 
 def _told(given: str) -> str:

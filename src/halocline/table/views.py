@@ -49,7 +49,8 @@ def follow(table: Opening[Any], name: str, where: str | Column | None = None) ->
     if not _known_to:
         raise InternalError("the data source was never made known to tables")
     _known_to[0](table.spark)
-    options = {**table.settings.given(), **table.store.options, "follow": "true"}
+    zone = {"timeZone": table.zone}  # of partition values without one, which the source cannot ask the session for
+    options = {**table.settings.given(), **table.store.options, **zone, "follow": "true"}
     try:
         df = table.spark.read.format("halocline").options(**options).load(table.store.address())
     except Exception as error:  # Spark's classes differ between classic sessions and Connect

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+
+import pyarrow as pa
 import pytest
+from deltalake import write_deltalake
 from IPython.core.displaypub import CapturingDisplayPublisher
 from IPython.core.interactiveshell import InteractiveShell
 
 import halocline as hc
 from halocline.cli import main
-from halocline.errors import InputError
+from halocline.errors import InputError, NotFoundError
 from halocline.notebook import first_rows, load_ipython_extension
 
 
@@ -31,6 +35,21 @@ def test_a_view_has_the_rows_that_its_table_has_when_it_is_asked(spark, orders):
     orders.delete("id < 4")
     assert [count(spark, view) for view in ("followed", "some", "pinned")] == [1, 1, 3]
     assert spark.sql("SELECT a.id FROM followed a JOIN followed b ON a.id = b.id").collect() == [(4,)]
+
+
+@pytest.mark.parametrize("zone", ["Europe/Vienna", "+05:30"])
+def test_a_view_reads_times_without_a_zone_in_that_of_the_session(spark, conf, tmp_path, zone):
+    conf("spark.sql.session.timeZone", zone)
+    rows = pa.table({"id": [1], "at": pa.array([datetime(2026, 1, 1, 12, 30, tzinfo=UTC)], pa.timestamp("us", "UTC"))})
+    write_deltalake(str(tmp_path / "t"), rows, partition_by=["at"])  # it keeps 2026-01-01 12:30:00.000000
+    table = hc.Table.for_path(tmp_path / "t", spark)
+    table.register_view("zoned")
+    text = "CAST(at AS STRING) AS at"
+    assert table.to_df().selectExpr(text).collect() == [("2026-01-01 12:30:00",)]
+    assert spark.sql(f"SELECT {text} FROM zoned").collect() == [("2026-01-01 12:30:00",)]
+    assert table.to_df(where="at = '2026-01-01 12:30:00'").count() == 1
+    with pytest.raises(NotFoundError, match="2126-01-01T"):
+        table.to_df(timestamp="2126-01-01 12:30:00")
 
 
 def test_views_of_all_formats_follow_their_tables(spark, tmp_path):

@@ -21,7 +21,9 @@ _TIMESTAMP: Final = re.compile(
     r"(?::(?P<second>\d{2})(?:\.(?P<fraction>\d{1,9}))?)?(?P<zone>Z|[+-]\d{2}:?\d{2})?)?",
     re.ASCII,
 )
-_OFFSET: Final = re.compile(r"(?:UTC|GMT|UT)?([+-])(\d{1,2})(?::?(\d{2}))?|Z", re.ASCII)
+_OFFSET: Final = re.compile(
+    r"(?:UTC|GMT|UT)?(?P<sign>[+-])(?P<hours>0?\d|1[0-8])(?::?(?P<minutes>[0-5]\d))?|Z", re.ASCII
+)
 _EPOCH: Final = date(1970, 1, 1)
 _MICROSECOND: Final = timedelta(microseconds=1)
 _EPOCH_TIME: Final = datetime(1970, 1, 1)
@@ -39,9 +41,9 @@ def zone_named(name: str | None) -> tzinfo | None:
     """
     if name is None:
         return None
-    if (offset := _OFFSET.fullmatch(name)) and int(offset[2] or 0) <= _FARTHEST_ZONE:
-        away = timedelta(hours=int(offset[2] or 0), minutes=int(offset[3] or 0))
-        return timezone(-away if offset[1] == "-" else away)
+    if offset := _OFFSET.fullmatch(name):
+        away = timedelta(hours=int(offset["hours"] or 0), minutes=int(offset["minutes"] or 0))
+        return timezone(-away if offset["sign"] == "-" else away)
     try:
         return ZoneInfo(name)
     except (ZoneInfoNotFoundError, ValueError, OSError) as error:
