@@ -30,15 +30,13 @@ from halocline.formats.delta.actions.protocol import protocol_of
 from halocline.formats.delta.configuration.column_mapping import mode_of
 from halocline.formats.delta.configuration.metadata_rules import terms_of
 from halocline.formats.delta.configuration.schema import Schema
-from halocline.formats.delta.configuration.type_widening import can_widen
+from halocline.formats.delta.configuration.type_widening import can_read_as
 from halocline.formats.delta.snapshot.change_feed import OPERATION as CHANGES
 from halocline.formats.delta.snapshot.change_feed import ChangeFile, ChangeKind, changes
 from halocline.formats.delta.snapshot.snapshot import Snapshot
 from halocline.formats.log import gate
 from halocline.formats.log.names import DELTA, FileKind
 from halocline.formats.log.segment import list_files
-from halocline.schema import DataType, Primitive
-from halocline.schema.visitor import paired
 from halocline.source.options import SourceOptions
 from halocline.spark.scan.file_rows import live_files
 
@@ -285,7 +283,7 @@ class StreamLog:
             changed += [column.path for key, column in now.items() if key not in then]
             changed += [column.path for key, column in then.items() if key in now and column.path != now[key].path]
         for key, column in then.items():
-            if key in now and not _readable_as(column.type, now[key].type, is_newer):
+            if key in now and not can_read_as(column.type, now[key].type, widened=not is_newer):
                 changed.append(column.path)
         # Values of partition columns are not in files, so what is one now must have been one then.
         then_split = {each.physical for each in schema.partition_columns(metadata.partition_columns)}
@@ -303,12 +301,3 @@ class StreamLog:
                 if is_newer
                 else "Start the query with a new checkpoint.",
             )
-
-
-def _readable_as(then: DataType, now: DataType, is_newer: bool) -> bool:
-    """Whether files with one type can be read as another; the fields of structs are looked at one by one."""
-    inner = paired(then, now)
-    if inner is not None:
-        return all(_readable_as(one, other, is_newer) for _, one, other in inner)
-    same = then == now if isinstance(then, Primitive) else type(then) is type(now)
-    return same or (not is_newer and can_widen(then, now))

@@ -51,6 +51,20 @@ def can_widen(old: DataType, new: DataType) -> bool:
     return 0 <= more_scale <= wider[0] - precision
 
 
+def can_read_as(then: DataType, now: DataType, *, widened: bool = True) -> bool:
+    """Whether files with one type can be read as another; the fields of structs are looked at one by one elsewhere.
+
+    Example:
+        >>> can_read_as(Primitive("integer"), Primitive("long")), can_read_as(Primitive("long"), Primitive("string"))
+        (True, False)
+    """
+    inner = paired(then, now)
+    if inner is not None:
+        return all(can_read_as(one, other, widened=widened) for _, one, other in inner)
+    same = then == now if isinstance(then, Primitive) else type(then) is type(now)
+    return same or (widened and can_widen(then, now))
+
+
 def has_changed(field: Field) -> bool:
     """Whether files may hold the field in another type than it has now."""
     return _CHANGES in field.metadata

@@ -25,6 +25,7 @@ from halocline.formats.delta.configuration.metadata_rules import terms_of
 from halocline.formats.delta.configuration.properties import TableProperties
 from halocline.formats.delta.configuration.schema import Column
 from halocline.formats.delta.configuration.table_configuration import TableConfiguration
+from halocline.formats.delta.configuration.type_widening import can_read_as
 from halocline.formats.delta.log.header import read_header
 from halocline.formats.delta.snapshot.history import history
 from halocline.formats.delta.snapshot.snapshot import Snapshot
@@ -120,6 +121,15 @@ class _Walk:
         contents = store.get_many(DELTA.commit_path(version) for version in versions)
         for version, data in zip(versions, contents, strict=True):
             commit = decode_commit(data, f"{version:020}.json")
+            if (
+                version == self._first
+                and version
+                and commit.metadata
+                and any(each.data_change for each in commit.removes)
+            ):
+                # What it takes away was written by the columns of before.
+                before = read_header(store, version - 1)
+                self._check_files(TableConfiguration(before.protocol_or_legacy(), before.metadata), version - 1)
             if version > self._first and (commit.protocol or commit.metadata):
                 protocol = protocol_of(commit.protocol) if commit.protocol else protocol
                 metadata = commit.metadata or metadata
@@ -137,16 +147,34 @@ class _Walk:
                 next_step="Ask for versions at which delta.enableChangeDataFeed is true.",
             )
         known = {column.physical: column.field for column in self._end.columns.walk()}
-        for column in TableConfiguration(protocol, metadata).columns.walk():
+        then = TableConfiguration(protocol, metadata)
+        for column in then.columns.walk():
             shown = known.get(column.physical)
             if shown is None or (column.field.nullable and not shown.nullable):
-                happened = "was dropped or renamed" if shown is None else "became NOT NULL"
-                raise UnsupportedError(
-                    f"column {column.name} {happened} after version {version}",
-                    condition="CHANGE_FEED_SCHEMA_CHANGED",
-                    sides={"version": str(version), "last version": str(self._end.version)},
-                    next_step="Read the changes before and after that in two ranges.",
-                )
+                raise self._changed(column, "was dropped or renamed" if shown is None else "became NOT NULL", version)
+        self._check_files(then, version)
+
+    def _check_files(self, then: TableConfiguration, version: int) -> None:
+        """Files must hold what is shown in types that are read as it; what the log knows of them, they do not hold."""
+        end = self._end
+        known = {column.physical: column for column in end.columns.walk()}
+        was_split = {each.physical for each in then.columns.partition_columns(then.partition_columns)}
+        is_split = {each.physical for each in end.columns.partition_columns(end.partition_columns)}
+        for column in then.columns.walk():
+            shown = known.get(column.physical)
+            if shown is not None and not can_read_as(column.type, shown.type):
+                raise self._changed(column, f"became {shown.type}", version)
+            if column.physical in was_split ^ is_split:
+                is_now = column.physical in is_split
+                raise self._changed(column, f"{'became' if is_now else 'ceased to be'} a partition column", version)
+
+    def _changed(self, column: Column, happened: str, version: int) -> UnsupportedError:
+        return UnsupportedError(
+            f"column {column.name} {happened} after version {version}",
+            condition="CHANGE_FEED_SCHEMA_CHANGED",
+            sides={"version": str(version), "last version": str(self._end.version)},
+            next_step="Read the changes before and after that in two ranges.",
+        )
 
     def _of_commit(self, commit: Commit, version: int) -> Iterator[ChangeFile]:
         time = self._times[version]
