@@ -138,7 +138,7 @@ def _column_alteration(reader: Reader, table: DeltaLakeTable, by_name: bool = Fa
 
 def _declared_anew(reader: Reader, table: DeltaLakeTable, column: tuple[str, ...]) -> Callable[[], object]:
     """`CHANGE COLUMN name name type [COMMENT 'text'] [FIRST | AFTER column]`, of which one thing is new."""
-    if reader.identifier().casefold() != column[-1].casefold():
+    if reader.identifier().lower() != column[-1].lower():
         reader.refuse("a column that is declared anew keeps its name: use RENAME COLUMN")
     said = take_constraints(reader, SqlColumn(column[-1], take_type(reader)))
     position = _position(reader)

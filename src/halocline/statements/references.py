@@ -163,9 +163,9 @@ def _told_apart(found: Sequence[_Reference]) -> Iterator[_Reference]:
     """References under other aliases where tables of several names, such as `a.t` and `b.t`, would have the same."""
     called: dict[str, set[tuple[str, ...]]] = {}
     for each in found:
-        called.setdefault(each.alias.casefold(), set()).add(tuple(map(str.casefold, each.names)))
+        called.setdefault(each.alias.lower(), set()).add(tuple(map(str.lower, each.names)))
     for each in found:
-        yield replace(each, alias=".".join(each.names)) if len(called[each.alias.casefold()]) > 1 else each
+        yield replace(each, alias=".".join(each.names)) if len(called[each.alias.lower()]) > 1 else each
 
 
 def names_of_feeds(text: str) -> Iterator[tuple[str, ...]]:
@@ -234,7 +234,7 @@ def without_qualifier(text: str, qualifiers: Sequence[tuple[str, ...]], reader: 
         if any(_qualified(tokens, at, name) for at in range(len(tokens)) for name in qualifiers):
             reader.refuse("a subquery speaks of the table by its name: use MERGE")
         return text
-    if {(name,) for name in _variables(tokens)} & {tuple(map(str.casefold, name)) for name in qualifiers}:
+    if {(name,) for name in _variables(tokens)} & {tuple(map(str.lower, name)) for name in qualifiers}:
         reader.refuse("a variable of a function is called as the table is: give it another name")
     pieces, at, number = list[str](), 0, 0
     while number < len(tokens):
@@ -255,7 +255,7 @@ def _qualified(tokens: Sequence[SqlToken], number: int, name: tuple[str, ...]) -
     wanted = [part for each in name for part in (each, ".")]
     given = tokens[number : number + len(wanted)]
     return len(given) == len(wanted) and all(
-        each.word.casefold() == part.casefold() and each.kind not in ("STRING", "RAW_STRING")
+        each.word.lower() == part.lower() and each.kind not in ("STRING", "RAW_STRING")
         for each, part in zip(given, wanted, strict=True)
     )
 
@@ -266,7 +266,7 @@ def _variables(tokens: Sequence[SqlToken]) -> Iterator[str]:
         start = arrow - 1
         while start and tokens[arrow - 1].word == ")" and tokens[start].word != "(":
             start -= 1
-        yield from (each.word.casefold() for each in tokens[start:arrow])
+        yield from (each.word.lower() for each in tokens[start:arrow])
 
 
 # ---------------------------------------------------------------------- what sqlglot tells
@@ -311,7 +311,7 @@ def _is_cte(table: exp.Table, name: str) -> bool:
             visible = (
                 clause.expressions if inside is None or clause.args.get("recursive") else clause.expressions[:inside]
             )
-            if any(each.alias.casefold() == name.casefold() for each in visible):
+            if any(each.alias.lower() == name.lower() for each in visible):
                 return True
         if type(node).__name__ == "CTE":
             within = node

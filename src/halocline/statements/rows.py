@@ -83,7 +83,7 @@ def _column(target: StatementTarget) -> str:
     """Takes a column to be set, without the name of its table."""
     parts = target.reader.name()
     for name in (*target.short, *target.qualifiers):
-        if len(parts) > len(name) and tuple(map(str.casefold, parts[: len(name)])) == tuple(map(str.casefold, name)):
+        if len(parts) > len(name) and tuple(map(str.lower, parts[: len(name)])) == tuple(map(str.lower, name)):
             parts = parts[len(name) :]
             break
     return ".".join(quoted(part) for part in parts)
@@ -131,9 +131,9 @@ def _columns(
     target: StatementTarget, table: Table, names: list[str] | None, fixed: Mapping[str, str]
 ) -> Sequence[Field]:
     """The columns that the rows are for, in their order."""
-    columns = {each.name.casefold(): each for each in target.delta(table).table.snapshot().schema.fields}
-    given = {each.casefold() for each in fixed}
-    wanted = [name for name in columns if name not in given] if names is None else list(map(str.casefold, names))
+    columns = {each.name.lower(): each for each in target.delta(table).table.snapshot().schema.fields}
+    given = {each.lower() for each in fixed}
+    wanted = [name for name in columns if name not in given] if names is None else list(map(str.lower, names))
     return [columns[name] for name in wanted if name in columns]
 
 
@@ -144,8 +144,8 @@ def _fixed(reader: Reader) -> tuple[str, str | None]:
 
 
 def _check_partitions(table: Table, said: Mapping[str, object]) -> None:
-    known = {each.casefold() for each in table.detail().get("partitionColumns", ())} if said else set()
-    if unknown := [name for name in said if name.casefold() not in known]:
+    known = {each.lower() for each in table.detail().get("partitionColumns", ())} if said else set()
+    if unknown := [name for name in said if name.lower() not in known]:
         raise SchemaError.unknown(f"{unknown[0]!r} is no partition column", unknown[0], sorted(known))
 
 
@@ -154,8 +154,8 @@ def _fitted(
 ) -> DataFrame:
     """The rows under the names of the table's columns, with the values that the statement fixes."""
     if not by_name:
-        folded = {each.casefold() for each in fixed}
-        every = [each["name"] for each in table.schema["fields"] if each["name"].casefold() not in folded]
+        folded = {each.lower() for each in fixed}
+        every = [each["name"] for each in table.schema["fields"] if each["name"].lower() not in folded]
         wanted = every if names is None else names
         if len(wanted) != len(df.columns):
             raise SchemaError(
@@ -169,9 +169,9 @@ def _fitted(
 
 def _by_position(df: DataFrame, table: StructType) -> DataFrame:
     """The rows with fields of structs under the names of the table's, too, which count by their places as well."""
-    known = {each.name.casefold(): each.dataType for each in table.fields}
+    known = {each.name.lower(): each.dataType for each in table.fields}
     types = {each.name: each.dataType for each in df.schema.fields}
-    named = {name: _named_as(type, known.get(name.casefold(), type)) for name, type in types.items()}
+    named = {name: _named_as(type, known.get(name.lower(), type)) for name, type in types.items()}
     if named == types:
         return df
     return df.select(*(F.col(quoted(name)).cast(type).alias(name) for name, type in named.items()))

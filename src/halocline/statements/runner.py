@@ -14,7 +14,7 @@ from halocline.statements import alter, create, maintain, rows
 from halocline.statements.meant import mistyped, raise_mistyped, raise_unknown_name
 from halocline.statements.references import frame, names_of_feeds, path_of, references
 from halocline.statements.target import NotOursError, StatementTarget, Translate
-from halocline.statements.text import Reader, bound, statements_of
+from halocline.statements.text import Reader, bound, statements_of, with_parameters_apart
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -173,7 +173,7 @@ def _run_one(
             target.close()
         if told is not None:
             return told
-    return _passed_on(spark, text, names, args)
+    return _passed_on(spark, with_parameters_apart(text) if args else text, names, args)
 
 
 def _translator(reader: Reader) -> Translate | None:

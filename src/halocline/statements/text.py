@@ -132,6 +132,22 @@ def bound(text: str, args: Mapping[str, Any] | Sequence[Any] | None) -> str:
     return "".join([*pieces, text[at:]])
 
 
+def with_parameters_apart(text: str) -> str:
+    """The text with a space between a minus and a parameter: Spark puts values in their place as text as well.
+
+    Example:
+        >>> with_parameters_apart("SELECT 10-:n, 10-?, '-?', a:b")
+        "SELECT 10- :n, 10- ?, '-?', a:b"
+    """
+    tokens = tokens_of(text)
+    pieces, at = list[str](), 0
+    for number, token in enumerate(tokens):
+        if text[: token.start].endswith("-") and (token.kind == "PLACEHOLDER" or _is_parameter(tokens, number)):
+            pieces += [text[at : token.start], " "]
+            at = token.start
+    return "".join([*pieces, text[at:]])
+
+
 def _apart(value: str) -> str:
     """A value that goes behind any text: two minus signs in a row would begin a comment."""
     return f" {value}" if value.startswith("-") else value
@@ -309,7 +325,7 @@ class Reader:
 
     def once(self, pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
         """Pairs as a dict; a name that stands there twice is refused."""
-        names = [name.casefold() for name, _ in pairs]
+        names = [name.lower() for name, _ in pairs]
         if len(set(names)) < len(names):
             twice = next(name for name in names if names.count(name) > 1)
             self.refuse(f"{twice} is given twice")

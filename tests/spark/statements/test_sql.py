@@ -109,6 +109,18 @@ def test_parameters_reach_queries_and_changes(lake):
         lake.sql("SELECT 1; SELECT :a", {"a": 1})
 
 
+@pytest.mark.parametrize(("text", "args"), [("id = 1-:n AND part = 1", {"n": -2}), ("id = 1-? AND part = 1", [-2])])
+def test_a_negative_parameter_behind_a_minus_leaves_the_rest_of_a_query(lake, text, args):
+    assert rows(lake, f"SELECT id FROM t WHERE {text}", args) == [(3,)]
+
+
+def test_columns_that_differ_in_more_than_case_get_their_own_defaults(lake):
+    feature = "TBLPROPERTIES ('delta.feature.allowColumnDefaults' = 'supported')"
+    lake.sql(f"CREATE TABLE s (strasse INT DEFAULT 1, `stra\u00dfe` INT DEFAULT 2) {feature}")
+    lake.sql("INSERT INTO s VALUES (DEFAULT, DEFAULT)")
+    assert rows(lake, "SELECT * FROM s") == [(1, 2)]
+
+
 def test_a_time_is_any_expression(made):
     table = made.table("sales.orders")
     first = table.history()[-2].timestamp_ms

@@ -24,11 +24,42 @@ _TIMESTAMP: Final = re.compile(
 _OFFSET: Final = re.compile(
     r"(?:UTC|GMT|UT)?(?P<sign>[+-])(?P<hours>0?\d|1[0-8])(?::?(?P<minutes>[0-5]\d))?|Z", re.ASCII
 )
+_SHORT: Final = {
+    "ACT": "Australia/Darwin",
+    "AET": "Australia/Sydney",
+    "AGT": "America/Argentina/Buenos_Aires",
+    "ART": "Africa/Cairo",
+    "AST": "America/Anchorage",
+    "BET": "America/Sao_Paulo",
+    "BST": "Asia/Dhaka",
+    "CAT": "Africa/Harare",
+    "CNT": "America/St_Johns",
+    "CST": "America/Chicago",
+    "CTT": "Asia/Shanghai",
+    "EAT": "Africa/Addis_Ababa",
+    "ECT": "Europe/Paris",
+    "EST": "-05:00",
+    "HST": "-10:00",
+    "IET": "America/Indiana/Indianapolis",
+    "IST": "Asia/Kolkata",
+    "JST": "Asia/Tokyo",
+    "MIT": "Pacific/Apia",
+    "MST": "-07:00",
+    "NET": "Asia/Yerevan",
+    "NST": "Pacific/Auckland",
+    "PLT": "Asia/Karachi",
+    "PNT": "America/Phoenix",
+    "PRT": "America/Puerto_Rico",
+    "PST": "America/Los_Angeles",
+    "SST": "Pacific/Guadalcanal",
+    "VST": "Asia/Ho_Chi_Minh",
+}
+"""What Java, and with it a session of Spark, means by short names of zones."""
+
 _EPOCH: Final = date(1970, 1, 1)
 _MICROSECOND: Final = timedelta(microseconds=1)
 _EPOCH_TIME: Final = datetime(1970, 1, 1)
-_FARTHEST_ZONE: Final = 18
-FARTHEST_ZONE_US: Final = _FARTHEST_ZONE * 3600 * 1_000_000
+FARTHEST_ZONE_US: Final = 18 * 3600 * 1_000_000
 """The greatest distance of any zone from UTC, in microseconds."""
 
 
@@ -41,6 +72,7 @@ def zone_named(name: str | None) -> tzinfo | None:
     """
     if name is None:
         return None
+    name = _SHORT.get(name, name)
     if offset := _OFFSET.fullmatch(name):
         away = timedelta(hours=int(offset["hours"] or 0), minutes=int(offset["minutes"] or 0))
         return timezone(-away if offset["sign"] == "-" else away)

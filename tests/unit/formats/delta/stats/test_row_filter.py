@@ -188,7 +188,7 @@ def test_columns_whose_names_differ_in_more_than_case_are_told_apart():
         assert RowFilter.parse(where, schema, "UTC").mask(rows).to_pylist() == [True, False]
 
 
-@pytest.mark.parametrize("zone", ["+02:00", "GMT+2", "UTC+02:00", "Africa/Cairo"])
+@pytest.mark.parametrize("zone", ["+02:00", "GMT+2", "UTC+02:00", "Africa/Cairo", "ART"])
 def test_a_time_is_in_the_zone_of_the_session_whichever_way_that_is_told(zone):
     assert met("at < '2026-11-01 14:30:00'", zone) == [0, 2]
 
