@@ -9,6 +9,7 @@ from pyspark.sql.types import ArrayType, DataType, MapType, StructField, StructT
 
 from halocline.errors import SchemaError
 from halocline.formats.base import TableFormat
+from halocline.formats.hudi.table_schema import META_COLUMNS
 from halocline.schema import Field
 from halocline.spark.session.analysis import column_of
 from halocline.spark.session.functions import F
@@ -154,7 +155,8 @@ def _fitted(
 ) -> DataFrame:
     """The rows under the names of the table's columns, with the values that the statement fixes."""
     if not by_name:
-        folded = {each.lower() for each in fixed}
+        # What a Hudi table notes of each row is no row's to bring.
+        folded = {each.lower() for each in (*fixed, *(META_COLUMNS if table.format is TableFormat.HUDI else ()))}
         every = [each["name"] for each in table.schema["fields"] if each["name"].lower() not in folded]
         wanted = every if names is None else names
         if len(wanted) != len(df.columns):

@@ -40,8 +40,9 @@ def test_tables_of_all_formats_are_read_in_one_query(lake):
 def test_rows_are_inserted_into_tables_of_all_formats(lake):
     first = lake.table("trips").version
     lake.sql("INSERT INTO trips (id, country, ts) VALUES (7, 'pt', 200)")
+    lake.sql("INSERT INTO trips SELECT id + 1, country, ts FROM trips WHERE id = 7")
     lake.sql("INSERT INTO logs (id, message) SELECT id, 'again' FROM orders WHERE id = 0")
-    assert rows(lake, "SELECT id FROM trips WHERE country = 'pt'") == [(7,)]
+    assert rows(lake, "SELECT id FROM trips WHERE country = 'pt'") == [(7,), (8,)]
     assert rows(lake, f"SELECT count(*) FROM trips VERSION AS OF {first}") == [(6,)]
     assert rows(lake, "SELECT count(*) FROM logs WHERE message = 'again'") == [(1,)]
     assert rows(lake, "SELECT count(*) FROM logs VERSION AS OF 0") == [(6,)]
