@@ -197,3 +197,14 @@ def test_data_file_that_cannot_be_read_is_named(tmp_path, spark, damage, error, 
     }
     with pytest.raises(error, match=file.name):
         work[verb]()
+
+
+@pytest.mark.connect
+@pytest.mark.parametrize("text", ["id = 1) OR (true", "id = 1, true", "id = 1 CASCADE", "id = 1 AS x"])
+def test_text_that_makes_sense_only_between_brackets_is_no_condition(tmp_path, spark, text):
+    table = Table.create(tmp_path / "t", numbers(spark), spark)
+    with pytest.raises(InputError, match="cannot be used"):
+        table.delete(text)
+    with pytest.raises(InputError, match="cannot be read"):
+        table.to_df(where=text)
+    assert table.count() == 100

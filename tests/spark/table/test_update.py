@@ -153,3 +153,10 @@ def test_a_value_of_chance_is_refused(tmp_path, spark, value):
     with pytest.raises(InputError, match="the value for `n` cannot be used"):
         table.update({"n": value if isinstance(value, str) else value()})
     assert table.update({"n": "month(current_date())"}).committed, "the present is the same throughout"
+
+
+def test_several_values_are_none_for_a_struct(tmp_path, spark):
+    table = Table.create(tmp_path / "t", spark.sql("SELECT 1 AS id, named_struct('a', 1, 'b', 2) AS s"), spark)
+    with pytest.raises(InputError, match="cannot be used"):
+        table.update({"s": "3, 4"})
+    assert table.to_df().collect() == [(1, (1, 2))]

@@ -43,9 +43,18 @@ def column_of(value: Any) -> Column:
     return value if type(value).__name__ == "Column" else F.lit(value)
 
 
+def _alone(expression: Any) -> list[Column]:
+    """Text without brackets, which must make sense as well: `1, 2` and `a) OR (b` do only between brackets."""
+    return [F.expr(expression).alias("alone")] if isinstance(expression, str) else []
+
+
 def type_of(df: DataFrame, expression: Any, name: str, hint: str) -> DataType:
     """The type of an expression over the columns of a DataFrame."""
-    error, found = _analysed(lambda: df.select(column_of(expression).alias("value")).schema[0].dataType.jsonValue())
+
+    def asked() -> Any:
+        return df.select(column_of(expression).alias("value"), *_alone(expression)).schema[0].dataType.jsonValue()
+
+    error, found = _analysed(asked)
     if error is not None:
         raise unusable(name, expression, first_line(error), hint)
     return type_from_json(found)
@@ -80,9 +89,9 @@ def filtered(df: DataFrame, condition: Expression) -> DataFrame:
         )
 
     def analysed() -> DataFrame:
-        rows = df.where(column_of(condition))
+        rows, alone = df.where(column_of(condition)), _alone(condition)
         if is_connect(df.sparkSession):
-            _ = rows.schema  # a Connect session looks at the plan only now
+            _ = rows.select(*alone).schema  # a Connect session looks at the plan only now
         return rows
 
     error, found = _analysed(analysed)
