@@ -107,9 +107,9 @@ def _from_arrow(type: pa.DataType, name: str, leaf: Callable[[pa.DataType], str 
         found = "binary"
     if found is None:
         raise UnsupportedError(
-            f"column {name} has type {type}, which Spark does not have",
+            f"column {name} has type {type}, which tables do not have",
             sides={"column": f"{name}: {type}", "known": ", ".join(PRIMITIVES)},
-            next_step="Leave the column out with columns=.",
+            next_step="Cast the column to one of them, or leave it out.",
         )
     return Primitive(found)
 

@@ -2,7 +2,8 @@
 
 Arrow has several types where a table has one: text and bytes with longer offsets or as views, values in a dictionary,
 times in other units, unsigned numbers. Such a type *becomes* the table's own where every value of it survives; a time
-with digits after the microsecond does not, and is refused when it comes. What has no counterpart is refused by
+with digits after the microsecond does not, and is refused when it comes. A column of nulls that has no type, as Arrow
+makes it of Python's None, has the type of the table's column. What has no counterpart is refused by
 `halocline.schema.arrow.struct_of_arrow`.
 """
 
@@ -15,9 +16,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from halocline.errors import SchemaError
-from halocline.schema.arrow import struct_of_arrow
+from halocline.schema.arrow import arrow_type, struct_of_arrow
 from halocline.schema.arrow_arrays import ArrowArrays
-from halocline.schema.types import DataType
+from halocline.schema.types import Array, DataType, Map, Primitive, Struct
 
 _SAME: Final = {
     pa.large_string(): pa.string(),
@@ -32,24 +33,24 @@ _SAME: Final = {
 }
 
 
-def table_schema(schema: pa.Schema) -> pa.Schema:
-    """The columns in the types that tables have.
+def table_schema(schema: pa.Schema, table: Struct | None = None) -> pa.Schema:
+    """The columns in the types that tables have, or a certain one where they have none of their own.
 
     Example:
         >>> given = pa.schema({"a": pa.large_string(), "b": pa.dictionary(pa.int8(), pa.string())})
         >>> [str(field.type) for field in table_schema(given)]
         ['string', 'string']
     """
-    return pa.schema([_field(each) for each in schema])
+    return pa.schema([_field(each, _inside(table, each.name)) for each in schema])
 
 
-def table_batches(reader: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:
-    """The rows in the types that tables have.
+def table_batches(reader: pa.RecordBatchReader, table: Struct | None = None) -> Iterator[pa.RecordBatch]:
+    """The rows in the types that tables have; see `table_schema`.
 
     Raises:
         SchemaError: A value does not survive, or is none: other programs hand over whatever bytes they have.
     """
-    wanted = table_schema(reader.schema)
+    wanted = table_schema(reader.schema, table)
     for batch in reader:
         try:
             batch.validate(full=True)
@@ -92,23 +93,34 @@ class _Plain(ArrowArrays):
 _PLAIN: Final = _Plain()
 
 
-def _field(field: pa.Field) -> pa.Field:
-    return pa.field(field.name, _type(field.type), field.nullable)
+def _inside(known: DataType | None, name: str) -> DataType | None:
+    """The type of a field of the table; one that it lacks is refused by its name, and may have any type until then."""
+    if not isinstance(known, Struct):
+        return None
+    field = known.get(name)
+    return Primitive("string") if field is None else field.type
 
 
-def _type(type: pa.DataType) -> pa.DataType:
+def _field(field: pa.Field, known: DataType | None = None) -> pa.Field:
+    return pa.field(field.name, _type(field.type, known), field.nullable)
+
+
+def _type(type: pa.DataType, known: DataType | None = None) -> pa.DataType:
+    if pa.types.is_null(type) and known is not None:
+        return arrow_type(known)
     if isinstance(type, pa.BaseExtensionType):
-        return _type(type.storage_type)
+        return _type(type.storage_type, known)
     if pa.types.is_dictionary(type) or pa.types.is_run_end_encoded(type):
-        return _type(type.value_type)
+        return _type(type.value_type, known)
     if pa.types.is_timestamp(type):
         return pa.timestamp("us", "UTC" if type.tz else None)
     if pa.types.is_decimal(type) and type.precision <= 38:
         return pa.decimal128(type.precision, type.scale)
     if pa.types.is_struct(type):
-        return pa.struct([_field(each) for each in type])
+        return pa.struct([_field(each, _inside(known, each.name)) for each in type])
     if pa.types.is_map(type):
-        return pa.map_(_type(type.key_type), _field(type.item_field))
+        key, value = (known.key, known.value) if isinstance(known, Map) else (None, None)
+        return pa.map_(_type(type.key_type, key), _field(type.item_field, value))
     if pa.types.is_nested(type) and hasattr(type, "value_field"):
-        return pa.list_(_field(type.value_field))
+        return pa.list_(_field(type.value_field, known.element if isinstance(known, Array) else None))
     return _SAME.get(type, type)

@@ -98,16 +98,16 @@ def append_arrow(
         13
     """
     reader = arrow_reader(data)
-    columns = struct_of_arrow(table_schema(reader.schema))
     said = CommitDescription("WRITE", txn=txn, user_metadata=user_metadata)
     asked = WriteRequest(said, Layout(max_records_per_file, data_change))
     snapshot = table.snapshot("write.append")
+    columns = struct_of_arrow(table_schema(reader.schema, snapshot.schema))
     transaction = table.transaction(snapshot)
     if is_done(transaction, said):
         return snapshot.version
     rules = ArrowRules.of(snapshot.configuration, columns, table.url, table.zone)
     with RowFiles(table.store, snapshot.configuration, asked.layout) as files:
-        adds = files.write_arrow(columns, map(rules.checked, table_batches(reader)))
+        adds = files.write_arrow(columns, map(rules.checked, table_batches(reader, snapshot.schema)))
         if not adds and txn is None:
             return snapshot.version
         parameters = asked.parameters(snapshot.configuration)

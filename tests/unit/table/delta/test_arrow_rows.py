@@ -184,6 +184,27 @@ def test_values_survive_whatever_a_column_keeps_them_in(path, column):
     assert sorted(map(repr, table.to_arrow().read_all()["v"].to_pylist())) == sorted(map(repr, expected + expected[:1]))
 
 
+def test_nulls_without_a_type_have_that_of_the_table(path):
+    first = {"id": 1, "name": "x", "s": {"a": 1, "b": ["y"]}, "m": [("k", 1)]}
+    types = {"s": pa.struct({"a": pa.int32(), "b": pa.list_(pa.string())}), "m": pa.map_(pa.string(), pa.int32())}
+    table = hc.Table.create(
+        path, pa.Table.from_pylist([first], pa.schema({"id": pa.int64(), "name": pa.string(), **types}))
+    )
+    more = [{"id": 2, "NAME": None, "s": {"a": None, "b": [None]}, "m": None}, {"id": 3, "s": None}]
+    table.append_arrow(pa.Table.from_pylist(more))
+    nothing = {"id": 3, "name": None, "s": None, "m": None}
+    second = {"id": 2, "name": None, "s": {"a": None, "b": [None]}, "m": None}
+    found = sorted(table.to_arrow().read_all().to_pylist(), key=lambda row: row["id"])
+    assert found == [first, second, nothing]
+    with Untouched(path), pytest.raises(SchemaError, match="no column nane"):
+        table.append_arrow(pa.table({"id": [4], "nane": [None]}))
+
+
+def test_nulls_without_a_type_make_no_column(path):
+    with pytest.raises(UnsupportedError, match="type null, which tables do not have"):
+        hc.Table.create(path, pa.table({"id": [4], "name": [None]}))
+
+
 def test_a_union_is_refused(path):
     union = pa.UnionArray.from_sparse(pa.array([0, 1], pa.int8()), [pa.array([1, 2]), pa.array(["a", "b"])])
     with pytest.raises(UnsupportedError, match="sparse_union"):
