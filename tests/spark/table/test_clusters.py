@@ -11,7 +11,7 @@ from tests.support.tables import VECTORS, by_another_client, rows_of
 from halocline.errors import InputError
 from halocline.formats.delta.log.file_actions import adds_from
 from halocline.table import Table
-from halocline.table.delta import clusters
+from halocline.table.delta.layout import clusters
 
 
 @pytest.fixture

@@ -13,8 +13,9 @@ from tests.support.tables import FEED, VECTORS, rows_of, their_rows
 from halocline.errors import ConstraintError, InputError, SchemaError
 from halocline.spark.scan.frames import frame_of
 from halocline.table import Table
-from halocline.table.delta import hits, merge, row_changes
+from halocline.table.delta.merge import merge
 from halocline.table.delta.new_table import Identity, column
+from halocline.table.delta.rows import changes, hits
 from halocline.table.delta.rows.files import RowFiles
 
 TABLES = {
@@ -117,10 +118,10 @@ def test_clauses_of_every_kind_leave_the_rows_that_the_first_one_decides(kind, t
 LARGE = {(merge, "_BROADCAST_BYTES"): 0}
 JOINS = {
     "with the pairs": {},
-    "with the pairs, shuffled": {(row_changes, "_SMALL_VALUES"): 0},
+    "with the pairs, shuffled": {(changes, "_SMALL_VALUES"): 0},
     "beside the hits": LARGE,
-    "after the hits": {**LARGE, (row_changes, "_SMALL_VALUES"): 0},
-    "shuffled": {**LARGE, (row_changes, "_SMALL_VALUES"): 0, (hits, "SMALL"): 0, (row_changes, "SMALL"): 0},
+    "after the hits": {**LARGE, (changes, "_SMALL_VALUES"): 0},
+    "shuffled": {**LARGE, (changes, "_SMALL_VALUES"): 0, (hits, "SMALL"): 0, (changes, "SMALL"): 0},
 }
 
 
@@ -445,7 +446,7 @@ def test_files_that_are_sure_to_have_matches_are_read_once(tmp_path, spark, clau
     new = {i: (i, 9, 100 + i, f"new {i}") for i in (*range(0, 40, 2), 90)}
     merge = READ_ONCE[clauses](table.merge(frame(spark, list(new.values())), "t.id = s.id"))
     with monkeypatch.context() as patched:
-        patched.setattr(row_changes, "frame_of", read_again)
+        patched.setattr(changes, "frame_of", read_again)
         done = merge.execute()
     live = {row[0]: row for row in rows if row[0] != 7}
     after = {i: AFTER_READ_ONCE[clauses](row, new[i]) if i in new else row for i, row in live.items()}

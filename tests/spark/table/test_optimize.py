@@ -16,7 +16,7 @@ from halocline.formats.delta.actions.action import decode_commit
 from halocline.formats.log.names import DELTA
 from halocline.storage import open_store
 from halocline.table import DeltaLakeTable, Table
-from halocline.table.delta import optimize
+from halocline.table.delta.layout import optimize
 from halocline.table.delta.layout.bins import bins_of
 from halocline.table.delta.layout.zorder import interleaved
 from halocline.table.delta.opened import Opened

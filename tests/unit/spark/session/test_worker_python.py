@@ -63,7 +63,7 @@ def test_a_view_that_follows_is_refused_with_what_to_set(other, tmp_path, monkey
     monkeypatch.setattr(views, "_known_to", [lambda _: None])
     python, spark = other(finds_us=False), session()
     opening = SimpleNamespace(
-        url=str(tmp_path), spark=spark, settings=Settings(), store=open_store(str(tmp_path / "t"))
+        url=str(tmp_path), spark=spark, settings=Settings(), store=open_store(str(tmp_path / "t")), zone="UTC"
     )
     with pytest.warns(WorkerPythonWarning), pytest.raises(InputError, match="workers") as refused:
         views.follow(opening, "t")
