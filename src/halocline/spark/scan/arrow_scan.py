@@ -93,6 +93,7 @@ class ArrowReader:
         file: The name of a column for the number of the file, if wanted.
         row: The name of a column for the position of each row, if wanted.
         of_file: Names of columns that hold a number per file.
+        alone: Whether each file is read by one thread, where several files are read at once anyway.
     """
 
     store: Store
@@ -103,6 +104,7 @@ class ArrowReader:
     file: str | None = None
     row: str | None = None
     of_file: Sequence[str] = ()
+    alone: bool = False
 
     @property
     def hidden(self) -> list[str]:
@@ -137,7 +139,7 @@ class ArrowReader:
             _padded(typed_scalar(text, arrow_type(field.type)), field.type)
             for text, field in zip(file.values, partitions, strict=True)
         ]
-        for start, batch in source.batches(fields, list(self.stored.values())):
+        for start, batch in source.batches(fields, list(self.stored.values()), threads=not self.alone):
             keep = _living(start, batch.num_rows, gone)
             columns = [source.column(batch, field) for field in fields]
             count = batch.num_rows
@@ -184,7 +186,9 @@ class _Source(ArrowArrays):
         self._julian = is_julian(file.metadata)
         self._top = _lookup([field.name for field in file.schema_arrow])
 
-    def batches(self, fields: Sequence[Field], stored: Sequence[str]) -> Iterator[tuple[int, pa.RecordBatch]]:
+    def batches(
+        self, fields: Sequence[Field], stored: Sequence[str], *, threads: bool
+    ) -> Iterator[tuple[int, pa.RecordBatch]]:
         """Batches with the columns needed, each with the position of its first row."""
         wanted = [name for name in (*map(self._found, fields), *map(self._top.get, stored)) if name is not None]
         start = 0
@@ -195,7 +199,7 @@ class _Source(ArrowArrays):
                 yield start, pa.RecordBatch.from_arrays([pa.nulls(count)], ["rows"])
             return
         try:
-            for batch in self._file.iter_batches(batch_size=self._batch_rows(), columns=wanted):
+            for batch in self._file.iter_batches(self._batch_rows(), columns=wanted, use_threads=threads):
                 yield start, batch
                 start += batch.num_rows
         except OSError as error:  # what Arrow raises for damaged pages; nothing else is read here

@@ -24,6 +24,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import msgspec
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -52,6 +53,9 @@ _PART_BYTES: Final = 64 * 1024 * 1024
 _GROUP_BYTES: Final = 64 * 1024 * 1024
 _GROUP_ROWS: Final = 1_000_000
 _CHUNK_BYTES: Final = 16 * 1024 * 1024
+_SAMPLE: Final = 16 * 1024
+_HARDLY_REPEATING: Final = 0.97
+"""So many different values in a sample are of some 270,000 or more, which fill the megabyte of a dictionary."""
 CODEC: Final = "delta.parquet.compression.codec"
 CODECS: Final = ("none", "uncompressed", "snappy", "gzip", "lz4", "lz4_raw", "zstd")
 """How files can be compressed."""
@@ -197,17 +201,8 @@ class _OpenFile:
         # What is longer than usual is on disk until it is whole, where there is room for it afterwards if need be.
         self._sink = tempfile.SpooledTemporaryFile(_FILE_BYTES, dir=_folder_of(writer.store))  # noqa: SIM115
         self._codec = writer.codec or "snappy"
-        self._file = pq.ParquetWriter(
-            pa.PythonFile(self._sink, "w"),
-            self._schema,
-            compression=_NAMES.get(self._codec, self._codec),
-            write_statistics=[".".join(path) for path, type in leaf_types(self._schema) if _has_bounds(type)],
-            store_schema=False,
-            store_decimal_as_integer=True,
-            write_page_index=True,
-            write_page_checksum=True,
-        )
-        self._file.add_key_value_metadata(stamp.notes)
+        self._notes = stamp.notes
+        self._file: pq.ParquetWriter | None = None
 
     def takes(self, batch: pa.RecordBatch) -> bool:
         """Whether the next rows belong into the same file."""
@@ -235,14 +230,31 @@ class _OpenFile:
         """Writes the first of the rows that are held, as row groups."""
         if count:
             table = pa.concat_tables(self._held)
+            self._file = self._file or self._opened(table)
             self._file.write_table(table.slice(0, count), row_group_size=_GROUP_ROWS)
             rest = table.slice(count)
             self._held, self._held_rows, self._held_bytes = [rest], rest.num_rows, rest.nbytes
 
+    def _opened(self, first: pa.Table) -> pq.ParquetWriter:
+        """What writes the rows, of which the first are known."""
+        file = pq.ParquetWriter(
+            pa.PythonFile(self._sink, "w"),
+            self._schema,
+            compression=_NAMES.get(self._codec, self._codec),
+            use_dictionary=_repeating(first),
+            write_statistics=[".".join(path) for path, type in leaf_types(self._schema) if _has_bounds(type)],
+            store_schema=False,
+            store_decimal_as_integer=True,
+            write_page_index=True,
+            write_page_checksum=True,
+        )
+        file.add_key_value_metadata(self._notes)
+        return file
+
     def finished(self) -> WrittenFile:
         """Puts the file into the store."""
         self._flush(self._held_rows)
-        self._file.close()
+        (self._file or self._opened(self._schema.empty_table())).close()
         writer = self._writer
         keys = writer.physical.keys
         folders = [folder_name(key, text) for key, text in zip(keys, self.texts, strict=True)]
@@ -363,6 +375,34 @@ class _WithIds(ArrowTypes):
         identity = parquet_id(field)
         metadata = None if identity is None else {"PARQUET:field_id": str(identity)}
         return pa.field(field.name, self.visit(field.type, None), metadata=metadata)
+
+
+def _repeating(rows: pa.Table) -> list[str]:
+    """The columns of a file that get a dictionary, by some of its rows.
+
+    A dictionary of values that hardly repeat outgrows its limit, and is made for nothing.
+    """
+    some = pa.array(np.linspace(0, rows.num_rows - 1, _SAMPLE, dtype=np.int64)) if rows.num_rows > _SAMPLE else None
+    found: list[str] = []
+    for field, column in zip(rows.schema, rows.columns, strict=True):
+        single = some is None or pa.types.is_nested(field.type)
+        if single or pc.count_distinct(column.take(some)).as_py() < _HARDLY_REPEATING * _SAMPLE:
+            found += _leaves(field.type, (field.name,))
+    return found
+
+
+def _leaves(type: pa.DataType, above: Path) -> Iterator[str]:
+    """The columns that a file has for a value of a type."""
+    if pa.types.is_map(type):
+        yield from _leaves(type.key_type, (*above, "key_value", "key"))
+        yield from _leaves(type.item_type, (*above, "key_value", "value"))
+    elif pa.types.is_list(type):
+        yield from _leaves(type.value_type, (*above, "list", "element"))
+    elif pa.types.is_struct(type):
+        for field in type:
+            yield from _leaves(field.type, (*above, field.name))
+    else:
+        yield ".".join(above)
 
 
 def _has_bounds(type: pa.DataType) -> bool:

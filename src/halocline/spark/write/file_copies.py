@@ -135,7 +135,7 @@ class FileCopier:
         layout = layout.with_nulls
         writer = ArrowWriter.of(store, layout, properties, name=name)
         writer = replace(writer, codec=writer.codec or setting(spark, _CODEC, "snappy").lower())
-        reader = ArrowReader(store, layout.mapping_mode, without_void(layout.data), (), {}, row=_POSITION)
+        reader = ArrowReader(store, layout.mapping_mode, without_void(layout.data), (), {}, row=_POSITION, alone=True)
         possible = (
             writer.codec in CODECS
             and all(_is_copied(field.type) for field in layout.data)
@@ -188,7 +188,8 @@ class FileCopier:
 
     def _in_threads(self, spark: SparkSession, together: Sequence[Sequence[FileCopy]]) -> list[WrittenFile]:
         cores = 1 if is_connect(spark) else spark.sparkContext.defaultParallelism
-        with ThreadPoolExecutor(max(1, min(cores, len(together), _MOST_THREADS)), "halocline") as pool:
+        # One more than there are cores: one of them waits until its file is on disk.
+        with ThreadPoolExecutor(max(1, min(cores + 1, len(together), _MOST_THREADS)), "halocline") as pool:
             under_way = [pool.submit(self.copy, copies) for copies in together]
             try:
                 return [file for each in under_way for file in each.result()]
