@@ -16,8 +16,8 @@ from typing import Any, Final, TypeVar
 from halocline.errors import InputError, UnsupportedError
 from halocline.formats.base import TableFormat
 from halocline.formats.delta.snapshot.snapshot import Snapshot
-from halocline.formats.delta.stats.timestamps_text import zone_named
 from halocline.formats.hudi.snapshot import HudiQuery
+from halocline.schema.zones import zone_named
 from halocline.spark.session import declarations
 from halocline.spark.session.declarations import choice, declared, number, switch, text, time
 from halocline.spark.session.settings import NAMES, PREFIX, Settings

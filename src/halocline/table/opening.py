@@ -28,8 +28,8 @@ from halocline.compat.terms import ProtocolChange, Terms
 from halocline.errors import AlreadyExistsError, ConflictError, InputError
 from halocline.formats.base import TableFormat, TableVersion, formats_at
 from halocline.formats.delta.commit.transaction import Clock, system_clock
-from halocline.formats.delta.stats.timestamps_text import zone_named
 from halocline.formats.log.gate import UNCHECKED, own_release
+from halocline.schema.zones import zone_named
 from halocline.spark.scan.frames import session_zone
 from halocline.spark.scan.read_errors import in_our_words
 from halocline.spark.session.session import check_running

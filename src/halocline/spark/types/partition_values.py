@@ -25,8 +25,8 @@ import pyarrow.compute as pc
 
 from halocline.errors import MalformedError
 from halocline.formats.delta.configuration.column_mapping import physical_name
-from halocline.formats.delta.stats.timestamps_text import zone_named
 from halocline.schema.types import DataType, Field, decimal_of
+from halocline.schema.zones import zone_named
 from halocline.spark.types.columns import (
     cast_type,
     filler,

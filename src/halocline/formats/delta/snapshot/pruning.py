@@ -45,8 +45,8 @@ from halocline.formats.delta.stats.predicate import (
     StartsWith,
     Test,
 )
-from halocline.formats.delta.stats.timestamps_text import zone_named
 from halocline.schema.types import Path
+from halocline.schema.zones import zone_named
 
 Keep: TypeAlias = pa.Array | bool
 """Which files may hold a row: one answer for all, or one each."""

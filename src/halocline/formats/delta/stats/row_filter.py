@@ -33,8 +33,8 @@ from halocline.formats.delta.stats.predicate import (
     StartsWith,
     Test,
 )
-from halocline.formats.delta.stats.timestamps_text import zone_named
 from halocline.schema.char_types import is_padded, length_of
+from halocline.schema.zones import zone_named
 
 Mask = Callable[[Callable[[Column], pa.Array]], pa.Array]
 _COMPARE: Final[Mapping[Operator, Any]] = {
