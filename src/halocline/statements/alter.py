@@ -6,7 +6,9 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from halocline.errors import InputError
 from halocline.formats.delta.configuration.alter import ColumnPosition
+from halocline.schema import Struct
 from halocline.schema.char_types import declared_type
 from halocline.statements.columns import SqlColumn, take_column, take_constraints, take_type
 from halocline.statements.references import path_of
@@ -59,13 +61,23 @@ def _alteration(target: StatementTarget, table: DeltaLakeTable) -> Callable[[], 
         return partial(table.unset_properties, reader.parenthesised(reader.property_key), if_exists=if_exists)
     if reader.starts("ADD"):
         return _new_columns(target, table)
+    if reader.starts("RENAME", "TO"):
+        reader.refuse("a table is called by where it lies: move its folder, or name it in lake.toml")
+    if reader.starts("SET", "LOCATION"):
+        reader.refuse("a table lies where its name says")
+    if reader.starts("SET", "TAGS") or reader.starts("UNSET", "TAGS"):
+        reader.refuse("tags are kept by a catalog, and properties by tables: use SET TBLPROPERTIES")
     if reader.accept("RENAME", "COLUMN"):
         column = reader.name()
         reader.expect("TO")
         return partial(table.rename_column, column, reader.identifier())
     if reader.accept("DROP", "COLUMN") or reader.accept("DROP", "COLUMNS"):
+        if_exists = reader.accept("IF", "EXISTS")
         columns = reader.parenthesised(reader.name) if reader.word() == "(" else reader.listed(reader.name)
-        return partial(table.drop_column, *columns)
+        if if_exists:
+            schema = table.snapshot().schema
+            columns = [each for each in columns if _is_there(schema, each)]
+        return partial(table.drop_column, *columns) if columns else lambda: None
     if reader.accept("CLUSTER", "BY"):
         return partial(
             table.cluster_by, *([] if reader.accept("NONE") else reader.parenthesised(lambda: ".".join(reader.name())))
@@ -80,6 +92,14 @@ def _alteration(target: StatementTarget, table: DeltaLakeTable) -> Callable[[], 
             reader.refuse("columns are declared anew by name, type and comment alone")
         return partial(table.replace_columns, [each.field for each in declared])
     reader.refuse("this is not understood")
+
+
+def _is_there(schema: Struct, column: tuple[str, ...]) -> bool:
+    try:
+        schema.find(column)
+    except InputError:
+        return False
+    return True
 
 
 def _new_columns(target: StatementTarget, table: DeltaLakeTable) -> Callable[[], object]:

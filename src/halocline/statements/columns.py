@@ -72,6 +72,8 @@ def take_constraints(reader: Reader, found: SqlColumn) -> SqlColumn:
             found = _generated(reader, found)
         else:
             reader.expect("NULL")
+    if reader.starts("PRIMARY") or reader.starts("UNIQUE") or reader.starts("REFERENCES"):
+        reader.refuse("tables keep no keys: NOT NULL and CHECK are what they hold rows to")
     return found
 
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from halocline.errors import InputError, UnsupportedError
+from halocline.errors import InputError, NotFoundError, UnsupportedError
 from halocline.statements.columns import SqlColumn, take_column
-from halocline.statements.declaration import SqlDeclaration
+from halocline.statements.declaration import SqlDeclaration, create_statement
 from halocline.statements.references import FORMATS, moment, path_of
 from halocline.statements.target import StatementTarget, Translate
+from halocline.statements.text import Reader
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -23,25 +24,33 @@ def create(target: StatementTarget) -> DataFrame | None:
     reader = target.reader
     made = reader.accept("CREATE")
     replaces = reader.accept("OR", "REPLACE") if made else reader.accept("REPLACE")
+    external = reader.accept("EXTERNAL")
     if not reader.accept("TABLE"):
         return None
     exist_ok = reader.accept("IF", "NOT", "EXISTS")
     target.parts = reader.name()
+    if exist_ok and replaces:
+        reader.refuse("IF NOT EXISTS and OR REPLACE contradict each other")
     if reader.word() in ("SHALLOW", "DEEP", "CLONE"):
         return _cloned(target, replaces, exist_ok)
-    if reader.word() == "LIKE" and target.names.place(target.parts, None) is not None:
-        reader.refuse("tables are not made LIKE others: use AS SELECT * FROM the other WHERE false")
+    model = _model(target)
     said = SqlDeclaration.taken(reader)
     place = _place(target, said)
     if place is None:
         return None
+    if external:
+        reader.refuse("EXTERNAL belongs to Hive: a table of ours lies where its name or LOCATION says")
+    if reader.starts("CLUSTERED"):
+        reader.refuse("tables have no buckets: use CLUSTER BY")
+    if model is not None:
+        if said.columns or said.partition_by or said.cluster_by:
+            reader.refuse("a table LIKE another has its columns, and what belongs to them")
+        said = said.filled(model)
     query = None
     if not reader.is_done:
         reader.accept("AS")
         query = reader.until()
     reader.end()
-    if exist_ok and replaces:
-        reader.refuse("IF NOT EXISTS and OR REPLACE contradict each other")
     what = _what(target, said, query)
     declared: dict[str, Any] = {**said.arguments, "options": target.options()}
     from halocline.table import DeltaLakeTable
@@ -51,6 +60,22 @@ def create(target: StatementTarget) -> DataFrame | None:
     else:
         table = DeltaLakeTable.create(place, what, target.spark, exist_ok=exist_ok, **declared)
     return _told(target, table)
+
+
+def _model(target: StatementTarget) -> SqlDeclaration | None:
+    """Takes `LIKE table`, and gives what a statement would say of that table; None if it is not there."""
+    reader = target.reader
+    if reader.word() != "LIKE" or target.names.place(target.parts, None) is None:
+        return None
+    reader.expect("LIKE")
+    parts = reader.name()
+    found = target.find(parts)
+    if found is None:
+        raise target.names.missing(parts)
+    said = Reader(create_statement(target.spark, target.delta(found).table.snapshot(), target.parts))
+    said.expect("CREATE", "TABLE")
+    said.name()
+    return SqlDeclaration.taken(said)
 
 
 def _what(target: StatementTarget, said: SqlDeclaration, query: str | None) -> Any:
@@ -94,7 +119,9 @@ def _cloned(target: StatementTarget, replaces: bool, exist_ok: bool) -> DataFram
     reader.expect("CLONE")
     parts = reader.name()
     source = target.find(parts)
-    place = target.names.place(target.parts, None)
+    at = moment(target.spark, reader) if reader.word() in ("VERSION", "TIMESTAMP") else {}
+    properties = reader.properties() if reader.accept("TBLPROPERTIES") else None
+    place = target.names.place(target.parts, reader.string() if reader.accept("LOCATION") else None)
     if source is None and place is None:
         return None
     if source is None or place is None:
@@ -102,14 +129,20 @@ def _cloned(target: StatementTarget, replaces: bool, exist_ok: bool) -> DataFram
             "a clone and its source are both ours or both Spark's",
             sides={"clone": ".".join(target.parts), "source": ".".join(parts)},
         )
-    if exist_ok:
-        reader.refuse("a clone is made, or put in place of what is there with OR REPLACE")
-    at = moment(target.spark, reader) if reader.word() in ("VERSION", "TIMESTAMP") else {}
-    properties = reader.properties() if reader.accept("TBLPROPERTIES") else None
     reader.end()
     table = target.delta(source).table
+    if exist_ok and (there := _there(target)) is not None:
+        return _told(target, there)
     cloned = table.shallow_clone if shallow else table.deep_clone
     return _told(target, cloned(place, replace=replaces, properties=properties, options=target.options(), **at))
+
+
+def _there(target: StatementTarget) -> Table | None:
+    """The table that is to be made, if there is one already."""
+    try:
+        return target.find(target.parts)
+    except NotFoundError:
+        return None
 
 
 def _told(target: StatementTarget, table: Table) -> DataFrame:

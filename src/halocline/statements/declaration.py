@@ -9,7 +9,7 @@ as one with text that has a collation.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from halocline.errors import InputError, SchemaError, UnsupportedError
@@ -59,6 +59,16 @@ class SqlDeclaration:
             reader.parenthesised(lambda: _column_or_constraint(reader, said))
         _clauses(reader, said)
         return said
+
+    def filled(self, other: SqlDeclaration) -> SqlDeclaration:
+        """This, with columns and what belongs to them from another, and the properties of both."""
+        return replace(
+            other,
+            provider=self.provider,
+            properties=other.properties | self.properties,
+            location=self.location,
+            comment=other.comment if self.comment is None else self.comment,
+        )
 
     @property
     def arguments(self) -> dict[str, Any]:

@@ -12,6 +12,8 @@ from pyspark.sql.types import StructType
 from halocline.delta.tables import checks_retention
 from halocline.errors import InputError, nearest
 from halocline.formats.delta.configuration.properties import KNOWN
+from halocline.schema import Struct
+from halocline.schema.json_edge import struct_from_json, to_json
 from halocline.spark.scan.folders import folder_name
 from halocline.spark.types.file_layout import FileLayout
 from halocline.statements.declaration import create_statement, protocol_properties
@@ -22,10 +24,11 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from halocline.formats.delta.snapshot.snapshot import Snapshot
+    from halocline.table import Table
 
 
 def optimize(target: StatementTarget) -> DataFrame | None:
-    """`OPTIMIZE table [FULL] [WHERE condition] [ZORDER BY (columns)]`."""
+    """`OPTIMIZE table | 'path' [FULL] [WHERE condition] [ZORDER BY (columns)]`."""
     reader = target.reader
     reader.expect("OPTIMIZE")
     table = target.own_table()
@@ -73,16 +76,17 @@ def generate(target: StatementTarget) -> DataFrame | None:
 
 
 def vacuum(target: StatementTarget) -> DataFrame | None:
-    """`VACUUM table [LITE | FULL] [RETAIN number HOURS] [DRY RUN]`, these three in any order."""
+    """`VACUUM table | 'path' [LITE | FULL] [RETAIN number HOURS] [DRY RUN]`, these three in any order."""
     reader = target.reader
     reader.expect("VACUUM")
     table = target.own_table()
-    kind, hours, dry = "", None, False
+    kind, dry = "", False
+    hours: float | None = None
     while not reader.is_done:
         if not kind and (reader.starts("LITE") or reader.starts("FULL")):
             kind = reader.identifier().upper()
         elif hours is None and reader.accept("RETAIN"):
-            hours = reader.whole_number()
+            hours = reader.number()
             if not reader.accept("HOURS"):
                 reader.expect("HOUR")
         elif not dry and reader.accept("DRY", "RUN"):
@@ -122,7 +126,10 @@ def truncate(target: StatementTarget) -> DataFrame | None:
 
 
 def describe(target: StatementTarget) -> DataFrame | None:
-    """`DESCRIBE HISTORY table [LIMIT number]`, `DESCRIBE DETAIL table`, and `DESCRIBE [TABLE] [EXTENDED] table`."""
+    """`DESCRIBE HISTORY table | 'path' [LIMIT number]`, `DESCRIBE DETAIL table | 'path'`, and tables and columns.
+
+    These are `DESCRIBE [TABLE] [EXTENDED] table [column]`.
+    """
     reader = target.reader
     if not reader.accept("DESCRIBE"):
         reader.expect("DESC")
@@ -135,11 +142,14 @@ def describe(target: StatementTarget) -> DataFrame | None:
     reader.at += is_long
     table = target.own_table() if what in ("HISTORY", "DETAIL") else target.table()
     limit = reader.whole_number() if what == "HISTORY" and reader.accept("LIMIT") else None
+    column = reader.name() if what in ("", "TABLE") and not is_long and not reader.is_done else ()
     reader.end()
     if what == "DETAIL":
         return target.delta(table).detail()
     if what == "HISTORY":
         return target.delta(table).history(limit)
+    if column:
+        return _column(target, table, column)
     fields = StructType.fromJson(table.schema).fields
     told = [(each.name, each.dataType.simpleString(), each.metadata.get("comment")) for each in fields]
     if is_long:
@@ -147,6 +157,14 @@ def describe(target: StatementTarget) -> DataFrame | None:
         figures = [(name, str(value), "") for name, value in detail.items() if value not in (None, "", [], {})]
         told += [("", "", ""), ("# Detailed Table Information", "", ""), *figures]
     return target.listed(["col_name", "data_type", "comment"], told)
+
+
+def _column(target: StatementTarget, table: Table, column: tuple[str, ...]) -> DataFrame:
+    """What a column is, as Spark tells it."""
+    path, found = struct_from_json(table.schema).find(column)
+    type = StructType.fromJson(to_json(Struct([found]))).fields[0].dataType.simpleString()
+    told = {"col_name": ".".join(path), "data_type": type, "comment": found.metadata.get("comment", "NULL")}
+    return target.listed(["info_name", "info_value"], list(told.items()))
 
 
 def show(target: StatementTarget) -> DataFrame | None:

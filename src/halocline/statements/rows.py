@@ -94,10 +94,14 @@ def _column(target: StatementTarget) -> str:
 
 
 def insert(target: StatementTarget) -> DataFrame | None:
-    """`INSERT INTO | OVERWRITE [TABLE] table [PARTITION (…)] [(columns)] [BY NAME] query`, and `REPLACE WHERE`."""
+    """`INSERT INTO | OVERWRITE [TABLE] table [PARTITION (…)] [(columns)] [BY NAME] query`, and `REPLACE WHERE`.
+
+    `WITH SCHEMA EVOLUTION` before it lets the table grow by columns that it lacks.
+    """
     reader = target.reader
     prefix = prefix_of(reader)
     reader.expect("INSERT")
+    evolving = reader.accept("WITH", "SCHEMA", "EVOLUTION")
     overwrite = reader.accept("OVERWRITE")
     if not overwrite:
         reader.expect("INTO")
@@ -120,11 +124,15 @@ def insert(target: StatementTarget) -> DataFrame | None:
     by_name = reader.accept("BY", "NAME")
     if by_name and names is not None:
         reader.refuse("columns are matched by their names or listed, not both")
+    if evolving and (not by_name or overwrite or where is not None):
+        reader.refuse("a table grows by columns that INSERT WITH SCHEMA EVOLUTION INTO … BY NAME brings")
     query = reader.until()
     reader.end()
     if table.format is TableFormat.DELTA and not by_name:
         query = values_for(query, _columns(target, table, names, fixed))
     df = _fitted(target, table, target.rows(prefix + query), names, fixed, by_name)
+    if evolving:
+        return target.told(version=target.delta(table).table.append(df, schema_mode="merge", cast="ansi"))
     return _written(target, table, df, overwrite, where, fixed)
 
 

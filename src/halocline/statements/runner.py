@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 from halocline.errors import InputError, NotFoundError, UnsupportedError, nearest
 from halocline.spark.session.analysis import unlogged
 from halocline.spark.session.session import check_running
+from halocline.spark.types.columns import quoted
 from halocline.statements import alter, create, maintain, rows
 from halocline.statements.meant import mistyped, raise_mistyped, raise_unknown_name
 from halocline.statements.references import frame, names_of_feeds, path_of, references
 from halocline.statements.target import NotOursError, StatementTarget, Translate
-from halocline.statements.text import Reader, bound, statements_of, with_parameters_apart
+from halocline.statements.text import Reader, bound, statements_of, with_parameters_apart, words_in
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -157,13 +158,13 @@ def run(
 def _run_one(
     spark: SparkSession, text: str, names: TableNames, args: Mapping[str, Any] | Sequence[Any] | None
 ) -> DataFrame:
-    translate = _translator(Reader(text))
+    translate, absent = _translator(Reader(text)), tuple[str, ...]()
     if translate is not None:
         target = StatementTarget(spark, names, Reader(bound(text, args)))
         try:
             told = translate(target)
         except NotOursError:
-            told = None
+            told, absent = None, target.parts
         except Exception as error:
             _raise_missing(error, names, text)
             raise_mistyped(error, text)
@@ -173,7 +174,7 @@ def _run_one(
             target.close()
         if told is not None:
             return told
-    return _passed_on(spark, with_parameters_apart(text) if args else text, names, args)
+    return _passed_on(spark, with_parameters_apart(text) if args else text, names, args, absent)
 
 
 def _translator(reader: Reader) -> Translate | None:
@@ -192,13 +193,22 @@ def _statements() -> dict[str, Translate]:
 
 
 def _passed_on(
-    spark: SparkSession, text: str, names: TableNames, args: Mapping[str, Any] | Sequence[Any] | None
+    spark: SparkSession,
+    text: str,
+    names: TableNames,
+    args: Mapping[str, Any] | Sequence[Any] | None,
+    absent: tuple[str, ...],
 ) -> DataFrame:
+    """What Spark tells of a statement, where tables of ours are DataFrames; `absent` is its table, and is not ours."""
     head = Reader(text).word()
+    if change := _change_in(text):
+        _refuse_ours(text, names, change)
     ours = head in _QUERIES or _makes_a_table(Reader(text))
     if not ours and head in _ON_TABLES:
         _refuse_ours(text, names, head)
         if references(spark, text, names.find):
+            if absent and names.known() and not spark.catalog.tableExists(".".join(map(quoted, absent))):
+                raise names.missing(absent)
             raise UnsupportedError(
                 f"{head} is not done with tables that Spark does not know",
                 sides={"statement": text[:300]},
@@ -241,6 +251,14 @@ def _raise_told(error: Exception, text: str) -> None:
             "Spark does not do the statement",
             sides={"statement": " ".join(text.split())[:300], "Spark says": told[0][:300]},
         ) from None
+
+
+def _change_in(text: str) -> str:
+    """What a statement does that begins as a query but changes rows: `EXPLAIN UPDATE …`, `FROM t INSERT …`."""
+    words = list(words_in(text))
+    if words[0] == "EXPLAIN":
+        return next((f"EXPLAIN {word}" for word in words[1:3] if word in rows.STATEMENTS), "")
+    return "FROM … INSERT" if words[0] == "FROM" and "INSERT" in words else ""
 
 
 def _makes_a_table(reader: Reader) -> bool:

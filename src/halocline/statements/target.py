@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from halocline.errors import UnsupportedError
+from halocline.spark.session.analysis import view_of
+from halocline.spark.types.columns import quoted
 from halocline.statements.references import Find, frame, path_of, references, shortened, with_names
 from halocline.statements.text import Reader, holds_query
 
@@ -65,11 +66,16 @@ class StatementTarget:
         return table
 
     def own_table(self) -> Table:
-        """Takes a name for a statement that Spark does not know, so its table must be ours.
+        """Takes a name, or a path in quotes, for a statement that Spark does not know, so its table must be ours.
 
         Raises:
             NotFoundError: It is not.
         """
+        if self.reader.is_text:
+            self.parts = ("delta", self.reader.string())
+            found = self.find(self.parts)
+            assert found is not None, "a path stands for a table, or is refused"
+            return found
         try:
             return self.table()
         except NotOursError:
@@ -101,11 +107,11 @@ class StatementTarget:
             return text
         before = "SELECT "
         found = references(self.spark, before + text, self.find)
-        names = [f"halocline_{uuid.uuid4().hex}" for _ in found]
+        names = [view_of((before + text)[each.start : each.end]) for each in found]
         for name, each in zip(names, found, strict=True):
-            each.rows.createOrReplaceTempView(name)
+            each.rows.createOrReplaceTempView(quoted(name))
             self.views.append(name)
-        return with_names(before + text, found, names).removeprefix(before)
+        return with_names(before + text, found, list(map(quoted, names))).removeprefix(before)
 
     def close(self) -> None:
         """Takes the views away that expressions needed."""

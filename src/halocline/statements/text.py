@@ -19,6 +19,7 @@ from halocline.errors import InputError, UnsupportedError, nearest
 
 _OPEN: Final = {"(": ")", "[": "]", "{": "}"}
 _WORD: Final = re.compile(r"\S+")
+_NUMBER: Final = re.compile(r"\d+(\.\d*)?")
 _TEXTS: Final = ("STRING", "RAW_STRING")
 _BEGIN_A_QUERY: Final = frozenset({"SELECT", "WITH", "FROM", "TABLE", "VALUES"})
 _QUOTED: Final = frozenset({"STRING", "RAW_STRING", "IDENTIFIER", "BYTE_STRING", "HEX_STRING", "NATIONAL_STRING"})
@@ -221,6 +222,12 @@ class Reader:
         """Whether every token has been taken."""
         return self.at >= len(self.tokens)
 
+    @property
+    def is_text(self) -> bool:
+        """Whether a text in quotes comes next."""
+        token = self._token()
+        return token is not None and token.kind in _TEXTS
+
     def rest(self) -> str:
         """What has not been taken yet."""
         return "" if self.is_done else self.text[self.tokens[self.at].start : self.tokens[-1].end]
@@ -276,6 +283,14 @@ class Reader:
             self.refuse("a whole number was expected")
         self.at += 1
         return sign * int(token.word)
+
+    def number(self) -> float:
+        """Takes a number, possibly with a fraction."""
+        token = self._token()
+        if token is None or token.kind != "NUMBER" or not _NUMBER.fullmatch(token.word):
+            return self.whole_number()
+        self.at += 1
+        return float(token.word) if "." in token.word else int(token.word)
 
     def until(self, *stops: str) -> str:
         """Takes an expression or a query: everything up to one of these words, where brackets and CASE hide words."""
@@ -333,8 +348,7 @@ class Reader:
 
     def property_key(self) -> str:
         """Takes the key of a property: a text, or names joined by dots."""
-        token = self._token()
-        return self.string() if token is not None and token.kind in _TEXTS else ".".join(self.name())
+        return self.string() if self.is_text else ".".join(self.name())
 
     def _property(self) -> tuple[str, str]:
         key = self.property_key()
@@ -369,8 +383,11 @@ class Reader:
 
     def _meant(self) -> str:
         """The word that was looked for here and is most like the one that stands here, or that a name has swallowed."""
+        here = self._looked_for.get(self.at, [])
+        if any(all(self.word(ahead) == each for ahead, each in enumerate(words)) for words in here):
+            return ""  # it is what it says, and is refused all the same
         for back in (0, -1):
-            for words in self._looked_for.get(self.at, ()):
+            for words in here:
                 given = [self.word(back + ahead) for ahead in range(len(words))]
                 differ = next((pair for pair in zip(given, words, strict=True) if pair[0] != pair[1]), ("", ""))
                 if differ[0] and nearest(differ[0], differ[1:]):

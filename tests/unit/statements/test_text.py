@@ -150,7 +150,7 @@ def test_a_column_that_is_not_understood_is_refused(text):
 
 
 def test_a_column_leaves_what_it_does_not_know_to_be_refused():
-    reader = Reader("a INT PRIMARY KEY")
+    reader = Reader("a INT MASK f")
     take_column(reader)
     with pytest.raises(UnsupportedError):
         reader.end()

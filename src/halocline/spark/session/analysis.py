@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import re
 import threading
+import uuid
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
@@ -27,12 +29,28 @@ Expression: TypeAlias = "str | Column"
 
 _LOGGERS: Final = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
 _NOT_DETERMINISTIC: Final = "INVALID_NON_DETERMINISTIC_EXPRESSIONS"
+_VIEW: Final = re.compile(r"`((?:[^`]|``)*) halocline_[0-9a-f]{32}`")
 _here: Final = threading.local()
 
 
 def text_of(expression: Expression) -> str:
     """An expression for people; a column is shown as Spark shows it."""
     return expression if isinstance(expression, str) else str(expression).removeprefix("Column<'").removesuffix("'>")
+
+
+def view_of(name: str) -> str:
+    """A name for a view of one statement, which `told_of` shows as what it stands for."""
+    return f"{name} halocline_{uuid.uuid4().hex}"
+
+
+def told_of(expression: Expression) -> str:
+    """An expression as a commit tells it, with tables under the names that the user gave them.
+
+    Example:
+        >>> told_of(f"id IN (SELECT id FROM `{view_of('sales.orders')}` AS orders)")
+        'id IN (SELECT id FROM sales.orders AS orders)'
+    """
+    return _VIEW.sub(lambda found: found[1].replace("``", "`"), text_of(expression))
 
 
 def column_of(value: Any) -> Column:

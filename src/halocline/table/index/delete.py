@@ -16,7 +16,7 @@ from halocline.formats.index.snapshot import IndexSnapshot
 from halocline.spark.scan.frames import session_zone
 from halocline.spark.scan.row_columns import RowColumns, file_of, position_of
 from halocline.spark.scan.split_frames import file_frame, kept_splits
-from halocline.spark.session.analysis import check_condition, text_of
+from halocline.spark.session.analysis import check_condition, told_of
 from halocline.spark.types.columns import blank_frame
 from halocline.table.index.opened import IndexOpened
 from halocline.table.opening import as_operation
@@ -59,7 +59,7 @@ def delete_rows(table: IndexOpened, where: str | Column) -> int:
     actions, rows = rows_gone(table, snapshot, where)
     if not actions:
         return snapshot.version
-    said = {"predicate": text_of(where), "numDeletedRows": rows}
+    said = {"predicate": told_of(where), "numDeletedRows": rows}
     # Splits of our own are there, so only Halocline uses the table, and masks are what deleting asks for.
     return table.commit(table.transaction(snapshot, may_gain=True), [*actions], "DELETE", **said)
 

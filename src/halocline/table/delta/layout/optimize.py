@@ -30,7 +30,7 @@ from halocline.formats.delta.configuration.column_mapping import parquet_id, phy
 from halocline.formats.delta.features import row_ids
 from halocline.place_names import place_name
 from halocline.progress import working
-from halocline.schema.types import Path, Primitive
+from halocline.schema.types import DataType, Path, Primitive, Struct
 from halocline.spark.scan.footers import footers
 from halocline.spark.scan.frames import frame_of, session_zone
 from halocline.spark.scan.row_columns import file_of
@@ -163,8 +163,8 @@ class OptimizeBuilder:
             names = work.sortable([name for each in columns for name in ([each] if isinstance(each, str) else each)])
             _, largest = work.sizes(None, max_file_size)
             everything = [list(range(len(work.files)))] if len(work.files) else []
-            order = [quoted(name) for name in names]
-            told = work.told(zOrderBy=names)
+            order = [".".join(map(quoted, path)) for path in names]
+            told = work.told(zOrderBy=[".".join(path) for path in names])
             return work.run(everything, lambda files: work.sorted(files, order, largest), parameters=told)
 
 
@@ -238,8 +238,8 @@ class _Rearranging(RowChange):
             )
         return columns
 
-    def sortable(self, names: Sequence[str]) -> list[str]:
-        """The columns in the table's spelling, if rows can be sorted by them."""
+    def sortable(self, names: Sequence[str]) -> list[Path]:
+        """The columns in the table's spelling, if rows can be sorted by them; a dot leads to a field of a struct."""
         domain = self.snapshot.domains.get(clustering.DOMAIN)
         if domain is not None:
             columns = clustering.clustering_columns(domain, self.snapshot.columns)
@@ -248,17 +248,17 @@ class _Rearranging(RowChange):
                 sides={"table": ", ".join(columns), "asked for": ", ".join(names)},
                 next_step="Compact it instead, or drop the clustering feature first.",
             )
-        found = []
+        found, schema = list[Path](), self.snapshot.schema
         for name in names:
-            field = self.snapshot.schema.find([name])[1]
+            path, field = schema.find([name] if schema.get(name) is not None else name.split("."))
             ordered = isinstance(field.type, Primitive) and field.type.name not in _UNORDERED
-            if field.name in self.snapshot.partition_columns or not ordered:
+            if path[0] in self.snapshot.partition_columns or not ordered or not _is_within_structs(schema, path):
                 raise InputError(
-                    f"rows cannot be sorted by column {field.name}",
+                    f"rows cannot be sorted by column {'.'.join(path)}",
                     sides={"column": str(field), "needed": "an ordered type, no partition"},
                     next_step="Choose another column.",
                 )
-            found.append(field.name)
+            found.append(path)
         if not found or len(set(found)) < len(found):
             raise InputError("columns to sort by must be named, each once", sides={"given": ", ".join(names) or "none"})
         return found
@@ -373,6 +373,17 @@ class _Rearranging(RowChange):
             "maxFileSize": sizes[-1],
             "numDeletionVectorsRemoved": len(old) - old["deletion_vector"].null_count,
         }
+
+
+def _is_within_structs(schema: Struct, path: Path) -> bool:
+    """Whether each row has one value there: lists and maps have any number."""
+    type: DataType = schema
+    for step in path:
+        found = type.get(step) if isinstance(type, Struct) else None
+        if found is None:
+            return False
+        type = found.type
+    return True
 
 
 def _field_id(field: pa.Field) -> int | None:

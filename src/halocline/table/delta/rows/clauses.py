@@ -14,7 +14,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final
 
 from halocline.schema.types import Struct
-from halocline.spark.session.analysis import Expression, check_condition, column_of, text_of, type_of
+from halocline.spark.session.analysis import Expression, check_condition, column_of, told_of, type_of
 from halocline.spark.session.functions import F
 from halocline.spark.types.columns import quoted, written_fields
 
@@ -62,7 +62,7 @@ class Clause:
 
     def describe(self) -> dict[str, str]:
         """The clause as commits describe it."""
-        told = {} if self.condition is None else {"predicate": text_of(self.condition)}
+        told = {} if self.condition is None else {"predicate": told_of(self.condition)}
         return {**told, "actionType": self.kind.value}
 
 
@@ -95,7 +95,7 @@ def is_steady(where: str) -> bool:
 
 def predicate_of(where: Expression | None) -> dict[str, list[str]]:
     """The condition of a change as commits record it."""
-    return {"predicate": [] if where is None else [f"({text_of(where)})"]}
+    return {"predicate": [] if where is None else [f"({told_of(where)})"]}
 
 
 def check_analysed(df: DataFrame, clauses: Sequence[Clause], what: str, hint: str = OF_BOTH_SIDES) -> None:
