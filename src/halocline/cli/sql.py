@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import shlex
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
@@ -26,31 +26,56 @@ _QUIT: Final = ("quit", "exit", "\\q")
 
 def show(
     lake: Annotated[str, typer.Argument(metavar="LAKE", help="A folder or URL with tables below it, or a lake.toml.")],
-    execute: Annotated[list[str] | None, typer.Option("--execute", "-e", help="A statement; may be repeated.")] = None,
+    execute: Annotated[list[str] | None, typer.Option("--execute", "-e", help="Statements; may be repeated.")] = None,
     limit: Annotated[int, typer.Option("--limit", min=1, help="Show at most so many rows.")] = _MOST_SHOWN,
     output: OutputOption = OutputFormat.TEXT,
 ) -> int:
     """Run SQL on the tables of a lake, by name.
 
-    Without -e, statements are read from the terminal or from standard input; each ends with a semicolon.
+    Without -e, statements are read from the terminal or from standard input; each ends with a semicolon. What each
+    tells is shown; as JSON, it is a document for each, in their order.
     """
     from halocline.lake.lake import Lake
 
+    talk = not execute and sys.stdin.isatty()
+    statements = [] if talk else _given(execute or [sys.stdin.read()])
     found = Lake.open(lake)  # one that is not there is told before Spark starts
-    found.session = session("halocline sql")
-    if execute:
-        for number, text in enumerate(execute):
-            with _told_if_stopped(text, number):
-                _run(found, text, limit, output)
-        return FINE
-    if sys.stdin.isatty():
-        return _talk(found, limit, output)
-    rest = sys.stdin.read()
-    if not rest.strip():
+    if not (talk or statements):
         raise InputError("there is no statement", next_step=f"halocline sql {shlex.quote(str(lake))} -e 'SELECT 1'")
-    with _told_if_stopped(rest):
-        _run(found, rest, limit, output)
+    found.session = session("halocline sql")
+    if talk:
+        return _talk(found, limit, output)
+    _run_each(found, statements, limit, output)
     return FINE
+
+
+def _given(texts: Sequence[str]) -> list[str]:
+    from halocline.statements.text import statements_of
+
+    return [each for text in texts for each in statements_of(text)]
+
+
+def _run_each(lake: Lake, statements: Sequence[str], limit: int, output: OutputFormat) -> None:
+    """Runs statements one after the other, and shows what each tells as soon as it is done."""
+    for number, each in enumerate(statements):
+        with _told_if_stopped(each, number), _told_if_failed(number, len(statements)):
+            _run(lake, each, limit, output)
+
+
+@contextlib.contextmanager
+def _told_if_failed(before: int, of: int) -> Iterator[None]:
+    """Says of a statement among several which one has failed, and what is done and is not done beside it."""
+    try:
+        yield
+    except HaloclineError as error:
+        if of > 1:
+            done, rest = _statements(before), _statements(of - before - 1)
+            error.sides["among several"] = f"number {before + 1}; {done} before it done, {rest} after it not run"
+        raise
+
+
+def _statements(number: int) -> str:
+    return f"{number} statement{'' if number == 1 else 's'}"
 
 
 @contextlib.contextmanager
@@ -103,7 +128,7 @@ def _talk(lake: Lake, limit: int, output: OutputFormat) -> int:
     sys.stdout.write(f"{len(lake):,} tables in {lake.place}. {keys}\n")
     for text in statements_in(_typed()):
         try:
-            _run(lake, text, limit, output)
+            _run_each(lake, _given([text]), limit, output)
         except HaloclineError as error:
             emit_error(output, error)
         except KeyboardInterrupt as stopped:
