@@ -64,7 +64,12 @@ _OF_THE_CATALOG: Final = frozenset({"serialization.format", "location", "provide
 """What only Spark's catalog gives, when it makes a table of its own with `CREATE TABLE … USING halocline`."""
 
 _VIEW_INSTEAD: Final = "CREATE TEMPORARY VIEW name USING halocline OPTIONS (path 'lake/orders', follow 'true')"
-_OF_TABLES: Final = f"For one in SQL: {_VIEW_INSTEAD}"
+_OF_CATALOG_TABLES: Final = {"asked for": "a table of Spark's catalog", "known of it": "neither LOCATION nor options"}
+_TABLE_INSTEAD: Final = (
+    'To make a table: lake.sql("CREATE TABLE …"), or Table.create(path, rows). '
+    f"To have its name in Spark's own SQL: Lake.register_views, or {_VIEW_INSTEAD}. "
+    "A name that is left in Spark's catalog goes with DROP TABLE; no row of ours is behind it."
+)
 _FROM_SPARK: Final = frozenset({"path", "paths", "queryname"})
 _OF_FILES: Final = "The log says which files count, and how they are read."
 _OF_COLUMNS: Final = "A table has its own columns and types."
@@ -241,8 +246,8 @@ class SourceOptions:
         if folded.keys() & _OF_THE_CATALOG or any(key.startswith("option.") for key in folded):
             raise UnsupportedError(
                 "Spark's catalog does not tell a data source where its tables lie, so it cannot have tables of ours",
-                sides={"asked for": "CREATE TABLE … USING halocline", "possible": "a view that follows the table"},
-                next_step=f"{_VIEW_INSTEAD}; to make a table, use halocline.sql or Table.create",
+                sides=_OF_CATALOG_TABLES,
+                next_step=_TABLE_INSTEAD,
             )
         for key in folded.keys() - own - _FROM_SPARK:
             if not key.startswith(PREFIX) and key not in STORE_OPTIONS:
@@ -391,11 +396,16 @@ def _unknown(key: str) -> InputError:
 def _path(options: Mapping[str, str]) -> str:
     path = options.get("path")
     if not path:
-        several = "paths" in options
+        by_path = 'Give the path of one: spark.read.format("halocline").load("lake/orders").'
+        if "paths" in options:
+            raise InputError(
+                "the data source reads one table at a time", sides={"paths": options["paths"]}, next_step=by_path
+            )
+        # So it is with every table of the catalog, however it came there, and with a read or write that forgot it.
         raise InputError(
-            "the data source reads one table at a time" if several else "the data source was given no path",
-            sides={"paths": options.get("paths", "none")},
-            next_step=f'Give the table: spark.read.format("halocline").load("lake/orders"). {_OF_TABLES}',
+            "the data source was given no path; if a table of Spark's catalog is meant, it cannot be one of ours",
+            sides={"path": "none", **_OF_CATALOG_TABLES},
+            next_step=f"{by_path} {_TABLE_INSTEAD}",
         )
     return path
 

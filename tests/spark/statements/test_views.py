@@ -130,10 +130,37 @@ def test_a_table_of_sparks_catalog_says_what_to_do_instead(spark, orders):
     # Spark does not ask about a table whose columns are given; then reading it tells.
     spark.sql(f"CREATE TABLE nowhere (id BIGINT) USING halocline LOCATION '{path}'")
     try:
-        with pytest.raises(Exception, match="CREATE TEMPORARY VIEW name USING halocline"):
-            spark.sql("SELECT * FROM nowhere").collect()
+        for statement in ("SELECT * FROM nowhere", "INSERT INTO nowhere VALUES (1)"):
+            with pytest.raises(Exception, match="Spark's catalog") as refused:
+                spark.sql(statement).collect()
+            for word in ("lake.sql", "Table.create", "register_views", "DROP TABLE"):
+                assert word in str(refused.value)
     finally:
         spark.sql("DROP TABLE nowhere")
+
+
+def test_ways_to_make_a_table_of_sparks_catalog_say_what_to_do_instead(spark):
+    rows = spark.range(2)
+    for make in (
+        lambda: spark.sql("CREATE TABLE nowhere USING halocline AS SELECT 1L AS id"),
+        lambda: rows.write.format("halocline").saveAsTable("nowhere"),
+        lambda: rows.writeTo("nowhere").using("halocline").create(),
+    ):
+        with pytest.raises(Exception, match=r"(?s)Spark's catalog.*neither LOCATION nor options") as refused:
+            make()
+        assert "lake.sql" in str(refused.value)
+        assert not spark.catalog.tableExists("nowhere")
+
+
+def test_name_that_spark_registers_beside_a_path_goes_without_the_table(spark, tmp_path):
+    path = str(tmp_path / "named")
+    spark.range(4).write.format("halocline").option("path", path).saveAsTable("nowhere")
+    try:
+        with pytest.raises(Exception, match="DROP TABLE"):
+            spark.table("nowhere").collect()
+    finally:
+        spark.sql("DROP TABLE nowhere")
+    assert hc.Table.for_path(path, spark).count() == 4
 
 
 # ---------------------------------------------------------------------- the command, and notebooks

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from halocline.errors import InputError
+from halocline.errors import HaloclineError, InputError
 from halocline.source.options import Door, SourceOptions, documented, names_for
 
 DOCS = Path(__file__).parents[3] / "docs"
@@ -121,3 +121,11 @@ def test_the_documentation_is_made_from_the_declarations(page, mark, doors):
 def test_batch_of_rows_and_batch_of_changes_refuse_each_others_options(given, name):
     with pytest.raises(InputError, match=name):
         SourceOptions.read({"path": "lake/orders", **given}).through(Door.READ).of_rows_or_changes()
+
+
+@pytest.mark.parametrize("given", [{}, {"checkpointLocation": "c"}, {"owner": "me", "location": "lake/orders"}])
+def test_table_of_sparks_catalog_is_answered_with_what_to_use_instead(given):
+    with pytest.raises(HaloclineError, match="Spark's catalog") as refused:
+        SourceOptions.read(given)
+    for word in ("lake.sql", "Table.create", "register_views", "CREATE TEMPORARY VIEW", "DROP TABLE"):
+        assert word in refused.value.next_step
