@@ -76,6 +76,16 @@ class Terms:
             return text
         return Terms(text if isinstance(text, Protocol) else Protocol.parse(text))
 
+    @property
+    def to_come(self) -> frozenset[str]:
+        """The features that are listed and not in use, which any writer may begin to use; empty if that is not known.
+
+        Example:
+            >>> Terms(Protocol.parse("(3,7|R: deletionVectors|W: deletionVectors)"), frozenset()).to_come
+            frozenset({'deletionVectors'})
+        """
+        return frozenset() if self.in_use is None else self.protocol.listed - self.in_use
+
     def with_use_of(self, names: Iterable[str]) -> Terms:
         """The same protocol with more in use: what a feature does once it is supported may depend on rows to come."""
         return Terms(self.protocol, (self.in_use or frozenset()) | frozenset(names))

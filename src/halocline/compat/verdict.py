@@ -129,7 +129,8 @@ class Verdict:
 
         def judge(release: Release, protocol: Protocol, dropped: Sequence[str]) -> Verdict:
             left = None if in_use is None else frozenset(name for name in in_use if base(name) not in dropped)
-            return can(release, Terms(protocol, left), self.operation, knowledge=self._knowledge)
+            asked = can if release.version == self.release.version else lasting
+            return asked(release, Terms(protocol, left), self.operation, knowledge=self._knowledge)
 
         if product is None or self.meant_otherwise:  # no release is later than a number that the product does not have
             return nearest_fix(self.release, self.protocol, (), judge)
@@ -239,6 +240,20 @@ def can(
     else:
         answer = _decide(support, need)
     return Verdict(answer, who, terms, operation, support, need, knowledge)
+
+
+def lasting(release: Release, terms: Terms, operation: str, *, knowledge: Knowledge | None = None) -> Verdict:
+    """The verdict on a release that is to be taken: `wrong` also if it is when a listed feature comes into use.
+
+    Example:
+        >>> terms = Terms(Protocol.parse("(3,7|R: deletionVectors|W: deletionVectors)"), frozenset())
+        >>> can("trino@427", terms).answer, lasting(Release.parse("trino@427"), terms, "read").answer
+        (<Answer.OK: 'ok'>, <Answer.WRONG: 'wrong'>)
+    """
+    now = can(release, terms, operation, knowledge=knowledge)
+    # One by one: among several in use, a refusal of one would hide what goes wrong with another.
+    later = (can(release, terms.with_use_of([name]), operation, knowledge=knowledge) for name in sorted(terms.to_come))
+    return next((each for each in later if each.wrong), now) if now.ok else now
 
 
 def check(
@@ -367,7 +382,7 @@ def _if_wrongly(verdict: Verdict, releases: Sequence[Version]) -> str:
     """Warns who would take the first of these releases, if it is not stopped and works with wrong data."""
     product = verdict.release.product
     judged = (
-        can(Release(product, version), verdict.terms, verdict.operation, knowledge=verdict._knowledge)
+        lasting(Release(product, version), verdict.terms, verdict.operation, knowledge=verdict._knowledge)
         for version in releases
     )
     if not next(judged).wrong:

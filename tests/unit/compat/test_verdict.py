@@ -330,6 +330,30 @@ def test_the_nearest_fix_is_the_smallest_release_or_a_feature_that_can_go(releas
     assert str(can(release, protocol, operation).fix) == fix
 
 
+def test_fix_of_a_feature_that_is_listed_and_not_in_use_yet_is_right_when_it_is():
+    verdict = can("trino@426", Terms(Protocol.parse(VECTORS), frozenset()), "read")
+    assert str(verdict) == "refused: reads deletionVectors from 427, wrongly before 469"
+    assert str(verdict.fix) == "upgrade to trino 469 or later, or drop deletionVectors"
+    assert can("trino@427", verdict.terms, "read").ok, "as long as there is no vector"
+
+
+@pytest.mark.parametrize(
+    "product", [name for name, each in Knowledge.load().products.items() if "delta" in each.formats]
+)
+def test_no_release_is_proposed_that_is_wrong_once_a_listed_feature_is_in_use(product):
+    known = Knowledge.load().product(product)
+    for operation, name in itertools.product(OPERATIONS, features("delta")):
+        terms = Terms(Protocol.of("delta", [name, "rowTracking"]), frozenset())
+        used = terms.with_use_of([name])
+        for version in known.boundaries("delta", operation):
+            verdict = can(Release(product, version), terms, operation)
+            fix = verdict.fix
+            for upgrade in filter(None, [fix and fix.upgrade]):
+                assert not can(upgrade, used, operation).wrong, f"{verdict!r}: {fix}"
+            for both in filter(None, [fix and fix.together]):
+                assert name in both.drop or not can(both.upgrade, used, operation).wrong, f"{verdict!r}: {fix}"
+
+
 def test_a_proposed_fix_really_works():
     chance = random.Random(5)
     names = list(features("delta"))
