@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -31,7 +32,8 @@ def show(
         operation = str(each.get("operation") or each.get("action") or "not said")
         by = str(each.get("engineInfo") or "not said")
         shown.add_row(str(each["version"]), str(each.get("timestamp", "")), operation, by, ", ".join(_figures(each)))
-    more = ["Older entries are left out.   Next: halocline log --limit " + str(limit * 5)] * (len(entries) > limit)
+    step = f"halocline log {shlex.quote(table)} --limit {limit * 5}"
+    more = [f"Older entries are left out.   Next: {step}"] * (len(entries) > limit)
     result = {"table": opened.url, "entries": entries[:limit], "olderLeftOut": len(entries) > limit}
     emit(output, result, shown, *more)
 

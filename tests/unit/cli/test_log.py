@@ -44,7 +44,7 @@ def test_the_newest_versions_come_first(orders, capsys):
 
 def test_what_is_left_out_is_said(orders, capsys):
     _, out, _ = run(capsys, orders, "--limit", "2")
-    assert "Older entries are left out.   Next: halocline log --limit 10" in out
+    assert f"Older entries are left out.   Next: halocline log {orders} --limit 10" in out
     result = json.loads(run(capsys, orders, "-n", "2", "-o", "json")[1])
     assert ([each["version"] for each in result["entries"]], result["olderLeftOut"]) == ([2, 1], True)
     assert not json.loads(run(capsys, orders, "-n", "3", "-o", "json")[1])["olderLeftOut"]

@@ -113,10 +113,11 @@ def test_places_in_a_text_get_the_names_given(given, told, expected, lake):
         (["status", "my lake"], "halocline plan 'my lake' --out FILE"),
         (["move", "my lake/orders", "--to", "8"], "halocline check 'my lake/orders' --enable FEATURE"),
         (["plan", "my lake", "--enable", "deletionVectors", "--out", "r plan"], "halocline apply 'r plan'"),
+        (["log", "my lake/orders", "-n", "1"], "halocline log 'my lake/orders' --limit 5"),
         (["sql", "my lake"], "halocline sql 'my lake' -e 'SELECT 1'"),
     ],
 )
 def test_commands_to_go_on_with_are_quoted_as_a_shell_needs_it(lake, capsys, monkeypatch, arguments, told):
-    hc.Table.create("my lake/orders", pa.table({"id": [1, 2]}))
+    hc.Table.create("my lake/orders", pa.table({"id": [1, 2]})).append_arrow(pa.table({"id": [3]}))
     monkeypatch.setattr("sys.stdin", io.StringIO(""))
     assert told in shown(capsys, arguments)[1]

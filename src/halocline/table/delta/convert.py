@@ -11,6 +11,7 @@ files that are not in the table.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
@@ -37,6 +38,7 @@ from halocline.spark.scan.arrow_scan import is_julian
 from halocline.spark.scan.folders import parse_folder
 from halocline.spark.scan.footers import check_foreign, footers, leaf_types
 from halocline.spark.types import input_schema
+from halocline.spark.types.columns import quoted
 from halocline.spark.types.file_layout import FileLayout
 from halocline.spark.types.partition_values import PartitionColumn, PartitionValues
 from halocline.spark.write.file_stats import Wanted, stats_text
@@ -209,9 +211,25 @@ def _values(path: str, partitions: Sequence[Field]) -> dict[str, str | None]:
         raise SchemaError(
             f"the folders of {path} do not fit the partition columns",
             sides={"given": ", ".join(expected) or "none", "found": ", ".join(name for name, _ in pairs) or "none"},
-            next_step="Give partition_by with all of them, in this order: 'day DATE, country STRING'.",
+            next_step=_advice(pairs),
         )
     return {name: value or None for name, (_, value) in zip(expected, pairs, strict=True)}
+
+
+def _advice(pairs: Sequence[tuple[str, str | None]]) -> str:
+    """The partition columns to give, with types that the values of one file look like."""
+    if not pairs:
+        return "Leave partition_by out, or move the file into the folder of its partition."
+    columns = ", ".join(
+        f"{name if name.isidentifier() else quoted(name)} {_look(value or '')}" for name, value in pairs
+    )
+    return f"Give all that the folders name, in their order: partition_by='{columns}', or PARTITIONED BY ({columns})."
+
+
+def _look(value: str) -> str:
+    if re.fullmatch(r"-?[0-9]{1,18}", value):
+        return "INT" if abs(int(value)) < 2**31 else "BIGINT"
+    return "DATE" if re.fullmatch(r"[0-9]{4}-[0-9]{2}-[0-9]{2}", value) else "STRING"
 
 
 def _check_values(

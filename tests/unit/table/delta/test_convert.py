@@ -175,6 +175,26 @@ def test_folder_that_cannot_be_a_table_is_refused_and_left_alone(tmp_path, files
     assert sorted(path for path in tmp_path.rglob("*")) == before
 
 
+@pytest.mark.parametrize(
+    ("path", "partition_by", "advice"),
+    [
+        ("p=0/a.parquet", (), "'p INT'"),
+        ("p=0/a.parquet", DAY, "PARTITIONED BY (p INT)"),
+        (
+            "day=2024-01-31/of=at/n=99999999999/my%20x=1.5/a.parquet",
+            (),
+            "'day DATE, of STRING, n BIGINT, `my x` STRING'",
+        ),
+        ("a.parquet", DAY, "Leave partition_by out"),
+    ],
+)
+def test_advice_names_the_folders_own_columns(tmp_path, path, partition_by, advice):
+    put(tmp_path, path, pa.table({"id": [1]}))
+    with pytest.raises(SchemaError) as refused:
+        convert_folder(tmp_path, partition_by=partition_by)
+    assert advice in refused.value.next_step
+
+
 def test_a_folder_that_was_converted_before_is_opened_where_that_may_be(tmp_path):
     put(tmp_path, "a.parquet", pa.table({"id": [1]}))
     convert_folder(tmp_path, exist_ok=True)
