@@ -12,6 +12,7 @@ The limit: tables are found by path, also as delta.`path`, and not by name, sinc
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -413,7 +414,12 @@ def _flat(names: Sequence[str | Sequence[str]]) -> tuple[str, ...]:
 
 
 def _text_map(value: Any) -> Any:
-    return {key: str(each) for key, each in value.items()} if isinstance(value, dict) else value
+    """A map of a commit as a map of texts, in the words of the log: `true`, and nothing where it has null."""
+    return {key: _said(each) for key, each in value.items()} if isinstance(value, dict) else value
+
+
+def _said(value: Any) -> str | None:
+    return value if value is None or isinstance(value, str) else json.dumps(value, separators=(",", ":"))
 
 
 def _moment(text: Any) -> datetime | None:

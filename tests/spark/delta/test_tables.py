@@ -50,6 +50,7 @@ def test_a_notebook_runs_with_one_import_changed(tmp_path, spark):
     )
     assert orders.restoreToVersion(1).first()["num_of_files_after_restore"] > 0
     assert orders.toDF().count() == 8
+    assert orders.history(1).first()["operationParameters"] == {"version": "1", "timestamp": None}
 
 
 def test_the_protocol_and_the_folder_are_kept_up_under_the_same_names(tmp_path, spark):
