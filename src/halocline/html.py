@@ -6,6 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from typing import Any, Final, TypeVar
 
+from halocline.place_names import place_name
+
 E = TypeVar("E")
 
 _LONGEST: Final = 60
@@ -33,6 +35,53 @@ def html_table(rows: Iterable[Mapping[str, object]], title: str = "") -> str:
 def html_answer(answer: str) -> str:
     """One of the four answers, in its colour."""
     return f'<b style="color:{COLOURS.get(answer, "inherit")}">{escape(answer)}</b>'
+
+
+class Shown:
+    """A value of which a terminal shows a few facts in one line, and a notebook the same as a table.
+
+    Example:
+        >>> class Version(Shown):
+        ...     def _facts(self):
+        ...         return {"version": 7, "operation": None}
+        >>> Version()
+        Version(version=7)
+    """
+
+    __slots__ = ()
+
+    def _facts(self) -> Mapping[str, object]:
+        """What is shown; what is None is left out."""
+        raise NotImplementedError
+
+    def _repr_html_(self) -> str:
+        return html_table([{name: value for name, value in self._facts().items() if value is not None}])
+
+    def __repr__(self) -> str:
+        told = (f"{name}={value!r}" for name, value in self._facts().items() if value is not None)
+        return f"{type(self).__name__}({', '.join(told)})"
+
+
+class ShownEntry(Shown):
+    """One entry of a history, of which a few facts are shown; `to_dict` has all of them."""
+
+    __slots__ = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """All facts, for programs."""
+        raise NotImplementedError
+
+    def _facts(self) -> Mapping[str, object]:
+        told = self.to_dict()
+        return {name: told.get(name) for name in ("version", "timestamp", "action", "operation", "engineInfo")}
+
+
+class ShownVersion(Shown):
+    """A table at one version, of which the place, the version and the protocol are shown."""
+
+    def _facts(self) -> Mapping[str, object]:
+        told: Any = self  # each format says in its own way where these come from
+        return {"table": place_name(told.store.root), "version": told.version, "protocol": str(told.protocol)}
 
 
 class Entries(list[E]):

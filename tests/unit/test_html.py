@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import pyarrow as pa
 import pytest
+from tests.support.hudi_tables import HudiTableMaker
 
 import halocline as hc
+from halocline.formats.hudi.configuration import TableType
 from halocline.formats.index.maintain.purge import Purged
+from halocline.storage import open_store
 from halocline.table.delta.restore import Restored
 from halocline.table.delta.rows.commit import RowsChanged
 
@@ -25,6 +28,29 @@ def test_table_shows_its_place_protocol_and_columns(table, tmp_path):
     assert "deletionVectors" in shown
     assert "a&lt;b&gt;" in shown
     assert "<b>" not in shown
+
+
+def test_version_and_entry_of_a_history_show_a_few_facts(table, tmp_path):
+    table.append_arrow(ROWS, user_metadata="<script>")
+    version = table.snapshot()
+    assert repr(version) == f"Snapshot(table={f'{tmp_path}/t'!r}, version=1, protocol={str(table.protocol)!r})"
+    assert "<th>version</th>" in version._repr_html_()
+    entry = table.history()[0]
+    assert repr(entry).startswith("HistoryEntry(version=1, timestamp='2")
+    assert repr(entry).endswith("operation='WRITE', engineInfo='Halocline/0.1.0')")
+    assert "<td>WRITE</td>" in entry._repr_html_()
+
+
+def test_versions_and_entries_of_other_formats_show_a_few_facts(tmp_path):
+    hudi = HudiTableMaker.create(open_store(str(tmp_path / "h")), 8, TableType.COPY_ON_WRITE)
+    instant = hudi.upsert(range(2), 1, "a")
+    table = hc.Table.for_path(tmp_path / "h")
+    assert repr(table.snapshot()).startswith(f"HudiSnapshot(table={f'{tmp_path}/h'!r}, version={instant}, ")
+    assert repr(table.history()[0]).startswith(f"HudiHistoryEntry(version={instant}, ")
+    assert len(repr(table.history()[0])) < 150
+    made = hc.Table.create(tmp_path / "i", pa.schema([("a", pa.string())]), format="index")
+    assert repr(made.snapshot()).startswith(f"IndexSnapshot(table={f'{tmp_path}/i'!r}, version=")
+    assert repr(made.history()[0]).startswith("IndexVersion(version=")
 
 
 def test_history_is_a_table_and_still_a_list(table):

@@ -15,10 +15,11 @@ from halocline.errors import InputError
 from halocline.formats.hudi.snapshot import HudiSnapshot
 from halocline.formats.hudi.timeline.instant import WRITES, moment_of, order
 from halocline.formats.hudi.timeline.metadata import CommitMetadata
+from halocline.html import ShownEntry
 
 
-@dataclass(frozen=True, slots=True)
-class HudiHistoryEntry:
+@dataclass(frozen=True, slots=True, repr=False)
+class HudiHistoryEntry(ShownEntry):
     """One completed action.
 
     Attributes:

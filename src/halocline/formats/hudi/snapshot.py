@@ -7,7 +7,7 @@ is read. One you hold is one you may read.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
 from functools import cached_property
@@ -33,6 +33,7 @@ from halocline.formats.hudi.timeline.instant import CLEAN, checked_time, instant
 from halocline.formats.hudi.timeline.metadata import CleanMetadata
 from halocline.formats.hudi.timeline.timeline import HudiTimeline, pending_actions
 from halocline.formats.log.gate import check_access, own_release
+from halocline.html import ShownVersion
 from halocline.storage.base import Store
 
 
@@ -43,8 +44,8 @@ class HudiQuery(StrEnum):
     READ_OPTIMIZED = "read_optimized"
 
 
-@dataclass(frozen=True, eq=False)
-class HudiSnapshot:
+@dataclass(frozen=True, eq=False, repr=False)
+class HudiSnapshot(ShownVersion):
     """A table at an instant. Made by `HudiSnapshot.load`.
 
     Attributes:
@@ -61,7 +62,7 @@ class HudiSnapshot:
 
     store: Store
     config: HudiTableConfig
-    timeline: HudiTimeline = field(repr=False)
+    timeline: HudiTimeline
     terms: Terms
     as_of: str | None
     dialect: Dialect | None

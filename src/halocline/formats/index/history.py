@@ -20,11 +20,12 @@ from halocline.formats.index.log.replay import IndexReplay
 from halocline.formats.index.protocol import LEGACY
 from halocline.formats.log.names import INDEX, FileKind, LogEntry
 from halocline.formats.log.segment import list_files
+from halocline.html import ShownEntry
 from halocline.storage.base import Store
 
 
-@dataclass(frozen=True)
-class IndexVersion:
+@dataclass(frozen=True, repr=False)
+class IndexVersion(ShownEntry):
     """One version of a table.
 
     Attributes:

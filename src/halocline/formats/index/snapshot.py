@@ -13,7 +13,7 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from halocline.compat.protocol import Protocol
@@ -27,6 +27,7 @@ from halocline.formats.index.protocol import LEGACY, OWN, check_use, terms_of
 from halocline.formats.index.query.bind import SearchedColumns
 from halocline.formats.index.split.fields import IndexField, fields_of
 from halocline.formats.log.gate import WRITE, LegacyProtocolWarning, own_release
+from halocline.html import ShownVersion
 from halocline.schema.json_edge import parse
 from halocline.schema.types import Struct
 from halocline.storage.base import Store
@@ -34,8 +35,8 @@ from halocline.storage.base import Store
 _REGISTRY_PREFIX = "docMappingSchema."
 
 
-@dataclass(frozen=True, eq=False)
-class IndexSnapshot:
+@dataclass(frozen=True, eq=False, repr=False)
+class IndexSnapshot(ShownVersion):
     """A version of a table. Made by `IndexSnapshot.load`.
 
     Attributes:
@@ -56,7 +57,7 @@ class IndexSnapshot:
         struct<message: string>
     """
 
-    replay: IndexReplay = field(repr=False)
+    replay: IndexReplay
     release: Release
     operation: str
     level: int | None = None

@@ -15,10 +15,11 @@ from halocline.formats.delta.log.timestamps import CommitClock, commit_info_in, 
 from halocline.formats.delta.snapshot.snapshot import Snapshot
 from halocline.formats.log.names import DELTA, FileKind
 from halocline.formats.log.segment import list_files
+from halocline.html import ShownEntry
 
 
-@dataclass(frozen=True, slots=True)
-class HistoryEntry:
+@dataclass(frozen=True, slots=True, repr=False)
+class HistoryEntry(ShownEntry):
     """One version.
 
     Attributes:

@@ -15,7 +15,7 @@ lost its first commits looks the same as one older than protocols, and only the 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Generic, TypeVar, cast
 
@@ -40,6 +40,7 @@ from halocline.formats.delta.snapshot.pruning import StatsPruner
 from halocline.formats.log import gate
 from halocline.formats.log.names import DELTA
 from halocline.formats.log.segment import list_files
+from halocline.html import ShownVersion
 from halocline.schema.types import Struct
 from halocline.storage.base import Store
 
@@ -56,8 +57,8 @@ class _Configured(Generic[_T]):
         return cast(_T, getattr(snapshot.configuration, self._name))
 
 
-@dataclass(frozen=True, eq=False)
-class Snapshot:
+@dataclass(frozen=True, eq=False, repr=False)
+class Snapshot(ShownVersion):
     """A table at one version. Made by `Snapshot.load`.
 
     Attributes:
@@ -75,7 +76,7 @@ class Snapshot:
     configuration: TableConfiguration
     release: Release
     operation: str
-    replay: Replay = field(repr=False)
+    replay: Replay
     level: int | None = None
 
     metadata = _Configured[Metadata]()
