@@ -131,10 +131,11 @@ class Lake:
         given = os.fspath(path)
         store = placed(path, spark, options)[0]
         if (local := Location.parse(given)).is_local and not os.path.isdir(f"/{local.path}"):
+            is_file = os.path.exists(f"/{local.path}")
             raise NotFoundError(
-                f"there is no folder {given}",
+                f"{given} is a file" if is_file else f"there is no folder {given}",
                 sides={"looked for": "a folder with tables below it"},
-                next_step="Check the path.",
+                next_step="Give the folder, or a lake.toml to Lake.open." if is_file else "Check the path.",
             )
         entries, unsearched, last = list[LakeEntry](), dict[str, str](), None
         for found in find_tables(store, after=() if after is None else parts_of(after), depth=depth):

@@ -57,9 +57,8 @@ class Location(NamedTuple):
         if not text or "\0" in text:
             raise InputError(f"{text!r} is no place for a table", next_step=f"Give {STORES}.")
         found = _URL.fullmatch(text)
-        scheme = "" if found is None else found["scheme"].lower()
-        # Names may hold colons, so a URL needs its two slashes, but for `file:/x`.
-        if found is None or (found["authority"] is None and (scheme != LOCAL or not found["path"])):
+        # Names may hold colons, so a URL needs a slash behind its own, as in `file:/x` and `dbfs:/x`.
+        if found is None or (found["authority"] is None and not found["path"]):
             return Location(LOCAL, "", without_dots(os.path.abspath(text)))
         return _of(found, unquote(found["path"] or "", errors="surrogateescape"))
 

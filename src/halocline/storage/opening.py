@@ -47,15 +47,15 @@ def open_store(url: str | os.PathLike[str], options: Mapping[str, str] | None = 
         return LocalStore(f"/{location.path}")
     # The rest keeps its spelling: it is how other programs reach the same place.
     text = os.fspath(url)
-    scheme, _, place = text.partition("://")
-    host, _, folder = place.partition("/")
+    scheme, _, place = text.partition(":")
+    host, _, folder = place.removeprefix("//").partition("/")
     scheme, folder = scheme.lower(), folder.strip("/")
     if scheme == "memory":
         return MemoryStore(unquote(host) or None, unquote(folder))
     if scheme not in SERVICES:
         raise UnsupportedError(
             f"no store is known for {text}",
-            sides={"scheme": f"{scheme}://", "known": STORES},
+            sides={"scheme": f"{scheme}:", "known": STORES},
             next_step="Give the place by one of the known kinds.",
         )
     if not host:

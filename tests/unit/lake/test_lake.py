@@ -176,3 +176,12 @@ def test_a_file_that_is_not_there_is_told(tmp_path):
 
 def test_a_lake_is_among_the_names_at_the_root():
     assert hc.Lake is Lake
+
+
+def test_file_is_told_apart_from_a_folder_that_is_not_there(tmp_path):
+    (tmp_path / "rows.parquet").write_bytes(b"PAR1")
+    with pytest.raises(NotFoundError, match="is a file") as refused:
+        Lake.discover(tmp_path / "rows.parquet")
+    assert "Give the folder" in refused.value.next_step
+    with pytest.raises(NotFoundError, match="there is no folder"):
+        Lake.discover(tmp_path / "nothing")

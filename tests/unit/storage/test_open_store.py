@@ -66,11 +66,13 @@ def test_the_root_is_a_url_that_opens_the_same_place(url, root):
     assert (again.root, again.address("x")) == (store.root, store.address("x"))
 
 
-@pytest.mark.parametrize("url", ["hdfs://namenode/lake", "dbfs://lake", "https://host/lake", "ftp://host/x"])
+@pytest.mark.parametrize(
+    "url", ["hdfs://namenode/lake", "dbfs://lake", "dbfs:/lake", "hdfs:/x/y", "https://host/lake", "ftp://host/x"]
+)
 def test_an_unknown_scheme_names_the_known_ones(url):
     with pytest.raises(UnsupportedError, match="no store is known for") as raised:
         open_store(url)
-    assert raised.value.sides["scheme"] == url.split("/")[0] + "//"
+    assert raised.value.sides["scheme"] == url.split("/")[0]
     assert "s3://" in raised.value.sides["known"]
     assert raised.value.next_step
 
@@ -82,6 +84,7 @@ def test_an_unknown_scheme_names_the_known_ones(url):
         ("a\0b", InputError, "no place for a table"),
         ("s3://", InputError, "names no bucket"),
         ("s3:///lake", InputError, "names no bucket"),
+        ("s3:/bucket/lake", InputError, "names no bucket"),
         ("gs://bucket/a//b", InputError, "empty segment"),
         ("memory://name/../x", InputError, "leaves the store's root"),
         ("file://server/share", UnsupportedError, "on another host"),
