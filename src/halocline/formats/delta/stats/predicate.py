@@ -54,6 +54,10 @@ _FLIPPED: Final = {
 }
 
 
+_NAMES_A_CLASS: Final = re.compile(r"Required keyword: '\w+' missing for <class [^>]*>")
+"""How the parser says that an operator, or a word such as BETWEEN, lacks what comes before or behind it."""
+
+
 class LiteralKind(StrEnum):
     """What a literal is in SQL. Its value is an int, Decimal or float, a text, a bool, or a number of days."""
 
@@ -183,7 +187,9 @@ class Predicate:
             translator.check_columns(tree)
             return Predicate(text, translator.test(tree, False))
         except (errors.SqlglotError, RecursionError) as error:
-            raise _invalid(text, str(error).splitlines()[0][:200]) from error
+            raise _invalid(
+                text, _NAMES_A_CLASS.sub("an operand is missing", str(error).splitlines()[0])[:200]
+            ) from error
 
     def columns(self) -> tuple[Column, ...]:
         """The columns that the understood part looks at, each once."""

@@ -172,6 +172,13 @@ def test_what_is_no_predicate_is_an_error(text):
     assert caught.value.condition == "PREDICATE_INVALID"
 
 
+@pytest.mark.parametrize("text", ["id >", "NOT", "id BETWEEN 1", "id IN (1, id +)", "CASE WHEN id"])
+def test_half_a_predicate_is_told_in_words(text):
+    with pytest.raises(InputError, match="an operand is missing") as caught:
+        parsed_test(text)
+    assert "<class" not in str(caught.value)
+
+
 def test_a_very_long_list_is_fine():
     values = ", ".join(map(str, range(5000)))
     assert len(parsed_test(f"id IN ({values})").parts) == 5000
