@@ -2,8 +2,8 @@
 
 Each partition has one file, `_symlink_format_manifest/<partition>/manifest`, with a URL per line, not escaped. They
 show the version that was the newest when they were made, and nothing tells their readers when they are old. Such
-engines know neither deletion vectors nor column mapping, so a table that uses either is refused: they would show rows
-that are gone, or no values.
+engines know neither deletion vectors nor column mapping, so a table with mapped columns, or with a file that has a
+vector, is refused: they would show rows that are gone, or no values.
 """
 
 from __future__ import annotations
