@@ -22,7 +22,7 @@ from halocline.lake.names import found_name, name_of, parts_of
 from halocline.lake.survey import LakeSurvey, survey_lake
 from halocline.spark.session.worker_python import check_worker_python
 from halocline.spark.types.columns import quoted
-from halocline.statements.references import path_of
+from halocline.statements.references import path_of, table_at
 from halocline.storage.base import Store, checked_path, escaped
 from halocline.storage.location import Location
 from halocline.table import Table
@@ -403,9 +403,12 @@ class LakeNames:
 
     def find(self, parts: tuple[str, ...]) -> Table | None:
         """The table of a name or a path; None for any other name, which is Spark's."""
-        lake, path = self.lake, path_of(parts)
-        if path is not None:
-            return Table.for_path(path, lake.session, options=lake.options, release=lake.release)
+        lake = self.lake
+        by_path = table_at(
+            parts, lambda path: Table.for_path(path, lake.session, options=lake.options, release=lake.release)
+        )
+        if by_path is not None:
+            return by_path
         try:
             name = lake.entry(name_of(parts)).name
         except NotFoundError:

@@ -79,6 +79,25 @@ def path_of(parts: Sequence[str]) -> str | None:
     return None
 
 
+def table_at(parts: Sequence[str], open: Callable[[str], Table]) -> Table | None:
+    """The table of a name such as ``delta.`lake/orders` ``; None if the name is none of these.
+
+    Raises:
+        InputError: The table is of another format than the name says.
+    """
+    path = path_of(parts)
+    if path is None:
+        return None
+    table, said = open(path), parts[0].lower()
+    if said not in ("halocline", table.format):
+        raise InputError(
+            f"{path} is a table of another format",
+            sides={"given": f"{said}.`{path}`", "table": f"is a {table.format} table"},
+            next_step=f"Call it {table.format}.`{path}`.",
+        )
+    return table
+
+
 def frame(spark: SparkSession, text: str, find: Find, args: Any = None) -> DataFrame:
     """The rows of a query, where tables of ours are DataFrames."""
     start = _explained(text)

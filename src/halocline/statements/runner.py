@@ -13,7 +13,7 @@ from halocline.spark.session.session import check_running
 from halocline.spark.types.columns import quoted
 from halocline.statements import alter, create, maintain, rows
 from halocline.statements.meant import mistyped, raise_mistyped, raise_unknown_name
-from halocline.statements.references import frame, names_of_feeds, path_of, references
+from halocline.statements.references import frame, names_of_feeds, path_of, references, table_at
 from halocline.statements.target import NotOursError, StatementTarget, Translate
 from halocline.statements.text import Reader, bound, statements_of, with_parameters_apart, words_in
 
@@ -53,8 +53,7 @@ class PathNames:
         """See `TableNames.find`."""
         from halocline.table import Table
 
-        path = path_of(parts)
-        return None if path is None else Table.for_path(path, self.spark, options=self.given)
+        return table_at(parts, lambda path: Table.for_path(path, self.spark, options=self.given))
 
     def place(self, parts: tuple[str, ...], location: str | None) -> str | None:
         """See `TableNames.place`."""

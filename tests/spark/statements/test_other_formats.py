@@ -6,7 +6,7 @@ import pytest
 from pyspark.sql import DataFrame
 
 import halocline as hc
-from halocline.errors import UnsupportedError
+from halocline.errors import InputError, UnsupportedError
 
 pytestmark = pytest.mark.spark
 
@@ -110,3 +110,16 @@ def test_notebook_shows_tables_as_html(shell, lake):
     assert "<table>" in shown["text/html"]
     history, _ = shell.display_formatter.format(shell.run_cell("orders.history()").result)
     assert "CREATE TABLE AS SELECT" in history["text/html"]
+
+
+@pytest.mark.parametrize(("name", "format"), [("orders", "delta"), ("trips", "hudi"), ("logs", "index")])
+def test_a_path_under_another_format_is_refused_with_the_one_it_has(lake, spark, name, format):
+    url = lake.table(name).url
+    for said in ("delta", "hudi", "index", "halocline"):
+        if said in (format, "halocline"):
+            assert hc.sql(spark, f"SELECT count(*) FROM {said}.`{url}`").collect()[0][0] == lake.table(name).count()
+            continue
+        for sql in (lake.sql, lambda text: hc.sql(spark, text)):
+            with pytest.raises(InputError, match="another format") as refused:
+                sql(f"SELECT * FROM {said}.`{url}`")
+            assert f"{format}.`{url}`" in refused.value.next_step
