@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
+from halocline.formats.delta.log.checkpoint_write import write_checkpoint
 from halocline.formats.delta.snapshot.snapshot import Snapshot
 from halocline.storage.local import LocalStore
 
@@ -105,3 +106,20 @@ def test_pruned_files_hold_every_matching_row(table, where, matches):
 def test_statistics_come_back_from_its_checkpoint(table):
     for text in Snapshot.load(LocalStore(table)).files()["stats"].to_pylist():
         assert json.loads(text)["numRecords"] > 0
+
+
+@pytest.mark.parametrize("is_in_checkpoint", [False, True])
+def test_long_decimals_are_found_though_their_bounds_are_rounded(tmp_path, is_in_checkpoint):
+    path = str(tmp_path / "orders")
+    values = [Decimal("1234567890123456.7891"), Decimal("-99999999999999999999999999999999.9999"), Decimal("7.5")]
+    for value in values:
+        exact = pa.array([value], pa.decimal128(38, 4))
+        whole = pa.array([int(value.scaleb(4))], pa.decimal128(38, 0))
+        write_deltalake(path, pa.table({"price": exact, "cents": whole}), mode="append")
+    if is_in_checkpoint:
+        write_checkpoint(LocalStore(path), len(values) - 1)
+    for value in values:
+        for condition in (f"price = {value}", f"cents = {int(value.scaleb(4))}"):
+            assert any(
+                pq.read_table(f"{path}/{file}")["price"][0].as_py() == value for file in listed(path, where=condition)
+            ), f"{condition}: the file is left out"

@@ -1,9 +1,9 @@
 """What is known of one column in each file: its least and greatest value, and its nulls.
 
 Bounds come from partition values, which are exact, or from statistics, which are not quite: strings are cut, timestamps
-lose digits, not-a-number is passed over, and after deletions the bounds are only bounds. Everything here errs to one
-side: `low` is never above and `high` never below any value in the file, and whatever cannot be read is null, which
-means that nothing is known.
+and long decimals lose digits, not-a-number is passed over, and after deletions the bounds are only bounds. Everything
+here errs to one side: `low` is never above and `high` never below any value in the file, and whatever cannot be read is
+null, which means that nothing is known.
 
 Each kind of column has one *canonical* form in which bounds and literals meet: whole numbers and timestamps as int64
 (microseconds), dates as int64 (days), floating point as float64, decimals with the column's scale, text and booleans.
@@ -13,11 +13,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from decimal import Decimal, InvalidOperation
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal, InvalidOperation
 from enum import StrEnum
 from functools import lru_cache
 from typing import Any, Final
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -28,6 +29,8 @@ from halocline.schema.collations import collation_of
 from halocline.schema.types import Primitive, decimal_of
 
 _LEAST_LONG, _MOST_LONG = -(2**63), 2**63 - 1
+_LONGS: Final = (_LEAST_LONG, _MOST_LONG)
+_EXACT: Final = Context(prec=120)
 _MILLISECOND_US: Final = 1000
 _DAY_US: Final = 86_400_000_000
 
@@ -182,6 +185,8 @@ def _of_statistics(family: Family | None, low: pa.Array, high: pa.Array, nulls: 
     if family in (Family.TIMESTAMP, Family.ZONELESS):
         # Digits after the millisecond were cut off; nothing can be added to the last moment there is.
         high = pc.add(pc.min_element_wise(high, _MOST_LONG - _MILLISECOND_US, skip_nulls=False), _MILLISECOND_US)
+    elif family is Family.DECIMAL:
+        low, high = _around(low, -1), _around(high, 1)
     all_null = pc.and_kleene(pc.equal(nulls, rows), pc.greater(rows, 0))
     return Bounds(low, high, all_null, pc.equal(nulls, 0), exact=False)
 
@@ -264,6 +269,28 @@ def single(value: float) -> float:
 def _singles(values: pa.Array) -> pa.Array:
     """The nearest single-precision values; null where nothing is known."""
     return values.cast(pa.float32(), safe=False).cast(pa.float64())
+
+
+def _around(decimals: pa.Array, direction: int) -> pa.Array:
+    """Bounds that are farther out, where deltalake may have rounded them.
+
+    It keeps decimals as numbers of double precision, whole ones as such of 64 bits, and takes the neighbour where
+    rounding gave one digit more than the type has.
+    """
+    steps = np.spacing(np.abs(decimals.cast(pa.float64()).fill_null(0).to_numpy(zero_copy_only=False)))
+    blurred = np.flatnonzero(steps * 2 * 10.0**decimals.type.scale >= 1)
+    if not len(blurred):
+        return decimals
+    values = decimals.to_pylist()
+    for place, step in zip(blurred.tolist(), steps[blurred].tolist(), strict=True):
+        value = values[place]
+        values[place] = None if value in _LONGS else _moved(value, Decimal(step) * 2 * direction, decimals.type.scale)
+    return _array(values, decimals.type)
+
+
+def _moved(value: Decimal, by: Decimal, scale: int) -> Decimal:
+    rounding = ROUND_FLOOR if by < 0 else ROUND_CEILING
+    return _EXACT.add(value, by).quantize(Decimal(1).scaleb(-scale), rounding=rounding, context=_EXACT)
 
 
 def _finite(value: float) -> float | None:

@@ -297,3 +297,23 @@ def test_text_statistics_of_a_checkpoint():
 def test_an_unknown_time_zone_is_an_error():
     with pytest.raises(InputError, match="no time zone 'Mars'"):
         kept("c = TIMESTAMP '2024-01-01 00:00:00'", timezone="Mars", c="timestamp")
+
+
+@pytest.mark.parametrize(
+    ("type", "bound", "where", "paths"),
+    [
+        ("decimal(20,4)", "1234567890123456.8", "c = 1234567890123456.7891", "f"),
+        ("decimal(20,4)", "1234567890123456.8", "c < 1234567890123456.7892", "f"),
+        ("decimal(20,4)", "1234567890123456.8", "c > 1234567890123456.8001", "f"),
+        ("decimal(20,4)", "1234567890123456.8", "c > 1234567890123458", ""),
+        ("decimal(18,1)", "1e+17", "c = 99999999999999999.9", "f"),
+        ("decimal(38,0)", "9223372036854775807", "c > 99999999999999999999", "f"),
+        ("decimal(38,0)", "-9223372036854775808", "c < -99999999999999999999", "f"),
+        ("decimal(15,2)", "1234567890123.45", "c > 1234567890123.45", ""),
+        ("decimal(15,2)", "1234567890123.45", "c = 1234567890123.45", "f"),
+    ],
+)
+def test_decimal_bounds_rounded_by_their_writer_keep_files_with_rows_beside_them(type, bound, where, paths):
+    stats = f'{{"numRecords":1,"minValues":{{"c":{bound}}},"maxValues":{{"c":{bound}}},"nullCount":{{"c":0}}}}'
+    rounded = Add("f", {}, 1, 1, True, stats=stats)
+    assert kept(where, rounded, c=type) == list(paths), f"{type} within {bound}"
