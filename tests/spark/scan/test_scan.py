@@ -296,6 +296,19 @@ def test_nan_partition_value_is_nan(spark, lake, types):
     assert [row["id"] for row in df.where("isnan(p)").collect()] == [1]
 
 
+@pytest.mark.parametrize("mode", ["auto", "paths", "arrow"])
+def test_value_in_an_odd_spelling_is_the_same_in_every_scan(spark, lake, types, conf, mode):
+    conf("spark.halocline.scan.mode", mode)
+    spellings = [("inf", "0.005"), ("-INF", "1E1"), ("nan", "-0.005")]
+    for number, (p, q) in enumerate(spellings):
+        lake.add(f"p={p}/{number}.parquet", pa.table({"id": [number]}), values={"p": p, "q": q})
+
+    df = lake.scan(spark, types.struct(id="long", p="double", q="decimal(10,2)"), partition_columns=["p", "q"])
+
+    found = df.orderBy("id").selectExpr("CAST(p AS string)", "CAST(q AS string)").collect()
+    assert [tuple(row) for row in found] == [("Infinity", "0.01"), ("-Infinity", "10.00"), ("NaN", "-0.01")]
+
+
 def test_zoneless_timestamp_value_is_meant_in_the_zone_given(spark, lake, types, conf):
     conf("spark.sql.session.timeZone", "Asia/Tokyo")
     lake.add("1.parquet", pa.table({"id": [1]}), values={"p": "2020-06-01 10:00:00"})

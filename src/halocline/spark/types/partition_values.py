@@ -14,7 +14,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
-from decimal import Context, Decimal, InvalidOperation
+from decimal import ROUND_HALF_UP, Context, Decimal, InvalidOperation
 from functools import partial
 from typing import Any, Final
 
@@ -44,7 +44,10 @@ _MOMENT: Final = re.compile(
     r"(?P<zone>Z|[+-]\d{2}(?::?\d{2})?)?)?",
     re.ASCII,
 )
-_NUMBER: Final = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?[dDfF]?|NaN|[+-]?Infinity", re.ASCII)
+_NUMBER: Final = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?[dDfF]?", re.ASCII)
+_NO_NUMBERS: Final = {"nan": "NaN"} | {
+    sign + word: "-Infinity" if sign == "-" else "Infinity" for sign in ("", "+", "-") for word in ("inf", "infinity")
+}
 _DIGITS: Final = Context(prec=80)
 
 
@@ -158,7 +161,7 @@ def typed_scalar(text: str | None, type: pa.DataType) -> Any:
     if pa.types.is_floating(type):
         return pa.scalar(float(text.rstrip("dDfF") if text[-1] in "dDfF" else text), type)
     if pa.types.is_decimal(type):
-        return pa.scalar(Decimal(text).quantize(Decimal(1).scaleb(-type.scale), context=_DIGITS), type)
+        return pa.scalar(Decimal(text), type)
     if pa.types.is_binary(type):
         return pa.scalar(text.encode(), type)
     if pa.types.is_date(type):
@@ -230,15 +233,21 @@ def _whole_number(bits: int, text: str, _: Any) -> str:
 
 def _fixed(precision: int, scale: int, text: str, _: Any) -> str:
     number = Decimal(text)
-    if not number.is_finite() or "_" in text or number.adjusted() >= precision - scale:
+    if not number.is_finite() or "_" in text:
         raise ValueError(text)
-    return format(number, "f")
+    kept = number.quantize(Decimal(1).scaleb(-scale), ROUND_HALF_UP, _DIGITS)
+    if kept.adjusted() >= precision - scale:
+        raise ValueError(text)
+    return format(kept, "f")
 
 
 def _number(text: str, _: Any) -> str:
-    if not _NUMBER.fullmatch(text.strip()):
+    stripped = text.strip()
+    if (found := _NO_NUMBERS.get(stripped.lower())) is not None:
+        return found
+    if not _NUMBER.fullmatch(stripped):
         raise ValueError(text)
-    return text.strip()
+    return stripped
 
 
 def _day(text: str, _: Any) -> str:
