@@ -2,7 +2,8 @@
 
 Files that Spark wrote carry their schema in Spark's own words, which is taken as it is. For others the types are what
 Spark would read: whole numbers without a sign take the next longer type, timestamps are with or without a zone as the
-file says, and the old twelve-byte timestamps are with one. Files that belong together are merged by name, without
+file says, and the old twelve-byte timestamps are with one. How Arrow kept values before they were written, in a
+dictionary as categories of pandas or as views, is of no account. Files that belong together are merged by name, without
 regard to case; a column must have the same type in all of them.
 """
 
@@ -23,12 +24,14 @@ from halocline.spark.types import input_schema
 from halocline.spark.types.columns import sql_type
 
 _SPARK_SCHEMA: Final = b"org.apache.spark.sql.parquet.row.metadata"
-_UNSIGNED: Final[Mapping[pa.DataType, str]] = {
+_TYPES: Final[Mapping[pa.DataType, str]] = {
     pa.uint8(): "short",
     pa.uint16(): "integer",
     pa.uint32(): "long",
     pa.uint64(): "decimal(20,0)",
     pa.null(): "void",
+    pa.string_view(): "string",
+    pa.binary_view(): "binary",
 }
 
 
@@ -41,7 +44,11 @@ def columns_in(footer: Any, file: str) -> Struct:
     stored = (footer.schema.column(number).physical_type for number in range(footer.num_columns))
 
     def spark_type(type: pa.DataType) -> str | None:
-        return "timestamp" if next(stored) == "INT96" else _UNSIGNED.get(type)
+        if next(stored) == "INT96":
+            return "timestamp"
+        if pa.types.is_dictionary(type):
+            return struct_of_arrow([pa.field(file, type.value_type)], _TYPES.get).fields[0].type.name
+        return _TYPES.get(type)
 
     try:
         return struct_of_arrow(footer.schema.to_arrow_schema(), spark_type)

@@ -13,6 +13,7 @@ from halocline.errors import AlreadyExistsError, InputError, NotFoundError, Sche
 from halocline.formats.delta.snapshot.snapshot import Snapshot
 from halocline.schema.json_edge import dump
 from halocline.storage import open_store
+from halocline.table import Table
 from halocline.table.delta.convert import convert_folder
 
 DAY = [field("day", "date"), field("code", "integer")]
@@ -215,3 +216,27 @@ def test_a_footer_that_ends_a_process_is_refused_and_ends_none_of_ours(tmp_path)
             convert_folder(tmp_path)
         assert refused.value.sides["file"] == "b.parquet", f"bit {bit} of byte {position}"
     assert not (tmp_path / "_delta_log").exists()
+
+
+@pytest.mark.parametrize(
+    "kept",
+    [pa.dictionary(pa.int8(), pa.string()), pa.dictionary(pa.int32(), pa.large_string()), pa.string_view()],
+    ids=str,
+)
+def test_text_that_arrow_kept_otherwise_becomes_text(tmp_path, kept):
+    put(tmp_path, "a.parquet", pa.table({"id": [1, 2, 3], "s": pa.array(["x", None, "y"]).cast(kept)}))
+    put(tmp_path, "b.parquet", pa.table({"id": [4], "s": ["z"]}))
+
+    table = convert_folder(tmp_path)
+
+    assert str(table.snapshot().schema.find(["s"])[1].type) == "string"
+    found = Table.for_path(tmp_path).to_arrow().read_all().sort_by("id")
+    assert found["s"].to_pylist() == ["x", None, "y", "z"]
+    chosen = Table.for_path(tmp_path).to_arrow(where="s = 'y'").read_all()
+    assert chosen["id"].to_pylist() == [3], "a condition misses the row"
+    assert deltalake.DeltaTable(str(tmp_path)).to_pyarrow_table().sort_by("id")["s"].to_pylist() == [
+        "x",
+        None,
+        "y",
+        "z",
+    ]
