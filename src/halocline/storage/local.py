@@ -48,6 +48,7 @@ from halocline.storage.lock import locked
 
 _NO_HARD_LINKS = frozenset({errno.EPERM, errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOTSUP, errno.EMLINK, errno.EXDEV})
 _NO_OBJECT = (FileNotFoundError, NotADirectoryError, IsADirectoryError)
+_HALF_WRITTEN = ".tmp"
 _CAN_SYNC_FOLDERS = hasattr(os, "O_DIRECTORY")
 
 
@@ -154,6 +155,18 @@ class LocalStore(Store):
                 _forget_checksum(target)
                 os.unlink(target)
 
+    def sweep(self, before_ms: int) -> int:
+        count = 0
+        for folder, _, names in os.walk(self.folder):
+            for name in names:
+                if name.startswith(HIDDEN_PREFIX) and name.endswith(_HALF_WRITTEN):
+                    half = os.path.join(folder, name)
+                    with contextlib.suppress(OSError):  # gone meanwhile, or somebody else's
+                        if os.stat(half, follow_symlinks=False).st_mtime * 1000 < before_ms:
+                            os.unlink(half)
+                            count += 1
+        return count
+
     def set_modified(self, path: str, modified_ms: int) -> bool:
         with self._reading(path) as target:
             os.utime(target, ns=(modified_ms * 1_000_000, modified_ms * 1_000_000))
@@ -218,7 +231,7 @@ class LocalStore(Store):
         self, target: str, chunks: Iterable[bytes], before: os.stat_result | None
     ) -> Iterator[tuple[str, str]]:
         """A complete file under a hidden name beside the target, gone afterwards."""
-        hidden = os.path.join(os.path.dirname(target), f"{HIDDEN_PREFIX}{uuid.uuid4().hex}.tmp")
+        hidden = os.path.join(os.path.dirname(target), f"{HIDDEN_PREFIX}{uuid.uuid4().hex}{_HALF_WRITTEN}")
         try:
             with open(hidden, "xb") as file:
                 file.writelines(chunks)

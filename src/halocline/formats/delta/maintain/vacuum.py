@@ -9,9 +9,10 @@ not found in the listing all the same, nothing is deleted and the file is named:
 its log spells files in a way that would make others look unneeded.
 
 Only the table's own files are looked at. Hidden names, those that begin with `_` or `.`, are left out, but for
-`_change_data` and folders of a partition column that is called so; so is the folder `metadata`, in which Iceberg's
-metadata of the same table lies. Symbolic links are neither followed nor deleted. A folder with a log of its own is
-another table and stays whole. Files outside the table's root are never touched, whoever refers to them.
+`_change_data`, folders of a partition column that is called so, and what Spark had begun in the folder of a write that
+was killed; so is the folder `metadata`, in which Iceberg's metadata of the same table lies. Symbolic links are neither
+followed nor deleted. A folder with a log of its own is another table and stays whole. Files outside the table's root
+are never touched, whoever refers to them.
 
 A *lite* vacuum does not list the folder. It deletes the unneeded ones among the files that commits have removed; see
 `halocline.formats.delta.maintain.removed_files`.
@@ -24,6 +25,7 @@ must be asked for in so many words.
 from __future__ import annotations
 
 import contextlib
+import re
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, Final
@@ -50,6 +52,9 @@ from halocline.storage.location import Location
 RETENTION: Final = "delta.deletedFileRetentionDuration"
 _CHANGE_DATA: Final = "_change_data"
 _ICEBERG: Final = "metadata/"
+_BEGUN: Final = re.compile(r"(?<=[0-9a-f]{32}/)_temporary/\d+/(_temporary/)?")
+"""Where Spark keeps what tasks write until a write is whole, in the folder that each write of ours has."""
+_DAY_MS: Final = 24 * 3_600_000
 _OTHER_LOGS: Final = frozenset(LOG_FOLDERS.values()) - {DELTA.folder}
 
 
@@ -156,6 +161,8 @@ def _delete(
     except Exception:
         _note(snapshot, "VACUUM END", {"status": "FAILED"}, None, clock)
         raise
+    # A write takes minutes; what is half-written for a day was left by one that died.
+    snapshot.store.sweep(min(found.cutoff_ms, clock() - _DAY_MS))
     folders = {meta.path.rpartition("/")[0] for meta in found.files}
     metrics = {"numDeletedFiles": len(found.files), "numVacuumedDirectories": len(folders)}
     _note(snapshot, "VACUUM END", {"status": "COMPLETED"}, metrics, clock)
@@ -237,9 +244,10 @@ def _leads_through(path: str, folders: Collection[str]) -> bool:
 
 
 def is_hidden(path: str, partitions: tuple[str, ...] = ()) -> bool:
-    """Whether a path is not the table's data."""
+    """Whether a path is not the table's data; what Spark has begun to write in a folder of ours is."""
     if path.startswith(_ICEBERG):
         return True
+    path = _BEGUN.sub("", path)
     return any(
         segment.startswith(("_", ".")) and segment != _CHANGE_DATA and not segment.startswith(partitions or "/")
         for segment in path.split("/")

@@ -187,6 +187,11 @@ def test_gate_is_the_one_for_writing():
     [
         ("_delta_log/0.json", True),
         ("_temporary/x/part", True),
+        ("a/_temporary/x/part", True),
+        (f"{'0a' * 16}/_temporary/0/_temporary/attempt_1/_day=1/part", False),
+        (f"{'0a' * 16}/_temporary/0/task_1/part", False),
+        (f"{'0a' * 16}/_temporary/0/_temporary/attempt_1/.part.crc", True),
+        (f"{'0a' * 16}/_other/part", True),
         (".part.crc", True),
         ("a/.b/c", True),
         ("_day=1/part", False),
@@ -197,6 +202,25 @@ def test_gate_is_the_one_for_writing():
 )
 def test_hidden_names_are_not_data(path, hidden):
     assert is_hidden(path, ("_day=",)) is hidden
+
+
+def test_what_killed_writers_left_behind_goes_with_the_rest(tmp_path):
+    store = LocalStore(tmp_path)
+    created(store)
+    task = f"{'0a' * 16}/_temporary/0/_temporary/attempt_1/part.parquet"
+    store.put(task, b"1")
+    half, lock = (tmp_path / "a" / f".~halocline-0a{end}" for end in (".tmp", ".lock"))
+    half.parent.mkdir()
+    for file in (half, lock, tmp_path / "a" / ".theirs.tmp"):
+        file.write_bytes(b"1")
+    options = {"allow_short_retention": True, "retention_ms": 0}
+    assert vacuum(Snapshot.load(store), dry_run=False, clock=later(12), **options).files[0].path == task
+    assert half.exists(), "a writer that is at work may have it open"
+    vacuum(Snapshot.load(store), clock=later(24 * 8))
+    assert half.exists(), "a dry run deletes nothing"
+    vacuum(Snapshot.load(store), dry_run=False, clock=later(24 * 8))
+    assert not half.exists()
+    assert {file.name for file in half.parent.iterdir()} == {lock.name, ".theirs.tmp"}
 
 
 def test_absolute_paths_below_the_root_are_needed_and_others_are_left_alone(tmp_path):
