@@ -23,7 +23,7 @@ from halocline.formats.delta.log.live_files import from_adds
 from halocline.formats.delta.snapshot.change_feed import ChangeFile, ChangeKind
 from halocline.formats.delta.snapshot.snapshot import Snapshot
 from halocline.schema.types import Field, Primitive, Struct
-from halocline.spark.scan.footers import at_once, open_file
+from halocline.spark.scan.footers import at_once, needed, open_file
 from halocline.spark.scan.frames import session_zone
 from halocline.spark.scan.row_columns import RowColumns
 from halocline.spark.scan.scan import scan
@@ -119,7 +119,9 @@ def with_size(store: Store, file: ChangeFile) -> ChangeFile:
         return file
     holder, path = locate(store, file.path)
     add = file.file
-    sized = type(add)(add.path, add.partition_values, holder.head(path).size, 0, data_change=True)
+    with needed(file.path):
+        size = holder.head(path).size
+    sized = type(add)(add.path, add.partition_values, size, 0, data_change=True)
     return replace(file, file=sized)
 
 

@@ -10,12 +10,13 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from typing import Any, Final, TypeVar
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from halocline.errors import MalformedError
+from halocline.errors import MalformedError, NotFoundError
 from halocline.formats.delta.actions.locations import locate
 from halocline.formats.log.parquet_object import open_parquet
 from halocline.storage.base import Store
@@ -51,9 +52,19 @@ def open_file(store: Store, path: str, size: int | None = None) -> pq.ParquetFil
     """
     holder, inner = locate(store, path)
     try:
-        return open_parquet(holder, inner, size, page_checksum_verification=True)
+        with needed(path):
+            return open_parquet(holder, inner, size, page_checksum_verification=True)
     except _DAMAGE as error:
         raise no_parquet(path, str(error)[:200]) from error
+
+
+@contextmanager
+def needed(path: str) -> Iterator[None]:
+    """Turns what a store says of a file that is not there into the error for one that the log names."""
+    try:
+        yield
+    except NotFoundError as error:
+        raise no_file(path) from error
 
 
 def footers(store: Store, files: Sequence[tuple[str, int | None]]) -> list[Any]:
@@ -84,6 +95,17 @@ def no_parquet(path: str, found: str) -> MalformedError:
         f"{path} is not a Parquet file that can be read",
         sides={"file": path, "found": found},
         next_step="Restore the file from a backup, or read an earlier version of the table.",
+    )
+
+
+def no_file(path: str) -> NotFoundError:
+    """The error for a file that a log names and that does not exist."""
+    return NotFoundError(
+        f"data file {path} does not exist",
+        condition="DATA_FILES_MISSING",
+        sides={"log": path, "folder": "no such file"},
+        next_step="If a vacuum has deleted it, read a newer version, and start a stream with a new checkpoint; else "
+        "restore the file from a backup, or a version of the table that does not need it.",
     )
 
 

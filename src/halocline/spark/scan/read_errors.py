@@ -11,7 +11,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
-from halocline.errors import HaloclineError, MalformedError, NotFoundError
+from halocline.errors import HaloclineError, MalformedError
+from halocline.spark.scan.footers import no_file
 from halocline.spark.session.worker_errors import raised_by_worker
 
 _FAILED: Final = re.compile(r"\[FAILED_READ_FILE\.(?P<kind>\w+)\][^\n]*? reading file (?P<file>\S+?)\.(?:\s|$)")
@@ -42,14 +43,10 @@ def read_failure(error: BaseException) -> HaloclineError | None:
     found = _FAILED.search(str(error))
     if found is None:
         return None
-    next_step = "Restore the file from a backup, or a version of the table that does not need it."
     if found["kind"] == "FILE_NOT_EXIST":
-        return NotFoundError(
-            f"data file {found['file']} does not exist",
-            condition="DATA_FILES_MISSING",
-            sides={"log": found["file"], "folder": "no such file"},
-            next_step=next_step,
-        )
+        return no_file(found["file"])
     return MalformedError(
-        f"data file {found['file']} cannot be read", sides={"file": found["file"]}, next_step=next_step
+        f"data file {found['file']} cannot be read",
+        sides={"file": found["file"]},
+        next_step="Restore the file from a backup, or a version of the table that does not need it.",
     )
