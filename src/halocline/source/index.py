@@ -25,6 +25,7 @@ from halocline.schema.types import Struct
 from halocline.schema.visitor import nullable
 from halocline.source.options import LATEST, OF_EVERY_FORMAT, OF_SEARCHES, SourceOptions
 from halocline.source.parts import PartPartition, PartsReader, PartsStreamReader
+from halocline.source.stream_start import check_time, commit_bytes
 from halocline.spark.scan.file_rows import check_columns
 from halocline.spark.scan.slice_frames import PartReader
 from halocline.spark.scan.split_frames import SplitReader
@@ -81,9 +82,11 @@ class IndexStreamReader(PartsStreamReader):
         if asked.starting_timestamp is not None:
             moment = asked.opened(IndexOpened).milliseconds(asked.starting_timestamp)
             try:
-                return _position(snapshot, version_at(snapshot.store, moment - 1))
+                before = version_at(snapshot.store, moment - 1)
             except NotFoundError:
                 return _position(snapshot, -1)
+            check_time(asked.starting_timestamp, before + 1, snapshot.version, snapshot.store.root)
+            return _position(snapshot, before)
         if asked.starting_version == LATEST:
             return _position(snapshot, snapshot.version)
         if asked.starting_version is not None:
@@ -111,7 +114,7 @@ class IndexStreamReader(PartsStreamReader):
         """The splits that the versions after one have added, as each of them had it."""
         for version in range(first + 1, last.version + 1):
             path = INDEX.commit_path(version)
-            lines = decode_lines(decoded(last.store.get(path), path), path)
+            lines = decode_lines(decoded(commit_bytes(last.store, path, version), path), path)
             taken = [each.remove.path for each in lines if each.remove is not None and each.remove.data_change]
             taken += [each.add.path for each in lines if each.add is not None and each.add.deletion_mask is not None]
             added = [each.add for each in lines if each.add is not None and each.add.data_change]

@@ -28,6 +28,7 @@ from halocline.source.delta import FilePartition, FilesMessage, files_of, writte
 from halocline.source.options import LATEST, SourceOptions
 from halocline.source.read_limits import ReadAllAvailable, ReadMaxFiles, SupportsTriggerAvailableNow
 from halocline.source.stream_log import OPERATION, Position, StreamLog
+from halocline.source.stream_start import check_time
 from halocline.source.writer import RowSink
 from halocline.spark.scan.file_rows import FileRows, tasks
 from halocline.spark.scan.packing import packed
@@ -72,7 +73,9 @@ class DeltaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         asked, log = self._asked, self._walked
         if asked.starting_timestamp is not None:
             opened = asked.opened(Opened)
-            first = first_version_from(opened.snapshot(OPERATION), opened.milliseconds(asked.starting_timestamp))
+            newest = opened.snapshot(OPERATION)
+            first = first_version_from(newest, opened.milliseconds(asked.starting_timestamp))
+            check_time(asked.starting_timestamp, first, newest.version, newest.store.root)
             return log.at_version(first).to_dict()
         if asked.starting_version == LATEST:
             return log.at_version(log.newest() + 1).to_dict()

@@ -35,9 +35,10 @@ from halocline.formats.delta.snapshot.change_feed import OPERATION as CHANGES
 from halocline.formats.delta.snapshot.change_feed import ChangeFile, ChangeKind, changes
 from halocline.formats.delta.snapshot.snapshot import Snapshot
 from halocline.formats.log import gate
-from halocline.formats.log.names import DELTA, FileKind
+from halocline.formats.log.names import DELTA, FileKind, LogEntry
 from halocline.formats.log.segment import list_files
 from halocline.source.options import SourceOptions
+from halocline.source.stream_start import check_version, commit_bytes
 from halocline.spark.scan.file_rows import live_files
 
 OPERATION = "read.stream"
@@ -98,6 +99,7 @@ class StreamLog:
     columns: Snapshot
     asked: SourceOptions
     _newest: int = field(default=-1, repr=False)
+    _mark: LogEntry | None = field(default=None, repr=False)
     _first_known: int | None = field(default=None, repr=False)
     _known: dict[tuple[int, bool], list[ChangeFile]] = field(default_factory=dict, repr=False)
 
@@ -109,20 +111,18 @@ class StreamLog:
     def newest(self) -> int:
         """The newest version; never an older one than before, whatever a listing shows."""
         known = max(self.columns.version, self._newest)
-        files = list_files(self.columns.store, DELTA, first=known)
-        self._newest = max([known, *(file.version for file in files if file.kind is FileKind.COMMIT)])
+        listed = list_files(self.columns.store, DELTA, first=known)
+        commits = {file.version: file for file in listed if file.kind is FileKind.COMMIT}
+        # A commit never changes, so one that has is of another log.
+        if self._mark is not None and commits.get(known) != self._mark:
+            self._check_table(Position(known, -1, False, self.table), self.asked.snapshot(OPERATION).metadata.id)
+        self._newest = max([known, *commits])
+        self._mark = commits.get(self._newest)
         return self._newest
 
     def at_version(self, version: int) -> Position:
         """Where a stream begins that delivers what is added from a version on."""
-        newest = self.newest()
-        if version > newest + 1:
-            raise NotFoundError(
-                f"a stream cannot start at version {version} of {self.columns.store.root}",
-                condition="VERSION_NOT_FOUND",
-                sides={"asked for": str(version), "newest": str(newest)},
-                next_step=f"Start at version {newest + 1} or before.",
-            )
+        check_version(version, self.newest(), self.columns.store.root)
         return Position(version, -1, False, self.table)
 
     def at_snapshot(self) -> Position:
@@ -218,15 +218,7 @@ class StreamLog:
 
     def _commit(self, version: int) -> Commit:
         path = DELTA.commit_path(version)
-        try:
-            return decode_commit(self.columns.store.get(path), path)
-        except NotFoundError:
-            raise NotFoundError(
-                f"the log of {self.columns.store.root} no longer holds version {version}, where the stream is",
-                condition="VERSION_NOT_FOUND",
-                sides={"needed": str(version), "newest": str(self.newest())},
-                next_step="Start the query with a new checkpoint; versions in between are lost to it.",
-            ) from None
+        return decode_commit(commit_bytes(self.columns.store, path, version), path)
 
     def _is_delivered(self, commit: Commit, version: int) -> bool:
         """Whether the files that a commit adds belong into the stream."""
@@ -249,12 +241,13 @@ class StreamLog:
 
     # ------------------------------------------------------------------ checks
 
-    def _check_table(self, position: Position) -> None:
-        if position.table != self.table:
+    def _check_table(self, position: Position, table: str | None = None) -> None:
+        table = table or self.table
+        if position.table != table:
             raise InputError(
                 f"another table lies at {self.columns.store.root} than the stream has read so far",
                 condition="STREAM_TABLE_REPLACED",
-                sides={"checkpoint": position.table, "table": self.table},
+                sides={"checkpoint": position.table, "table": table},
                 next_step="Start the query with a new checkpoint.",
             )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import pyarrow as pa
@@ -193,6 +194,29 @@ def test_changed_columns_stop_the_stream_and_a_restart_goes_on_with_them(spark, 
     assert "STREAM_SCHEMA_CHANGED" in said
     assert query.ids() == [1, 2, 3]
     assert query.run() == [1, 2, 3, 4]
+
+
+def test_a_stream_whose_files_were_vacuumed_says_what_to_do(spark, source, tmp_path):
+    table = Table.for_path(source, spark)
+    table.optimize().execute_compaction()
+    table.vacuum(retention_hours=0, enforce_retention=False, dry_run=False)
+    said = Query(spark, source, tmp_path, startingVersion="0").fail()
+    assert "DATA_FILES_MISSING" in said, said[-500:]
+    assert "start a stream with a new checkpoint" in said
+
+
+def test_a_table_that_is_replaced_under_a_running_query_ends_it(spark, source, tmp_path):
+    def replaced():
+        shutil.rmtree(source)
+        for number in (7, 8, 9):
+            append(source, number)
+
+    query = Query(spark, source, tmp_path)
+    said = query.fail_after(replaced)
+    # It may look between the two tables, when there is none.
+    assert "STREAM_TABLE_REPLACED" in said or "TABLE_NOT_FOUND" in said, said[:1000]
+    assert query.ids() == [1, 2, 3], "rows of the other table"
+    assert "STREAM_TABLE_REPLACED" in query.fail()
 
 
 def test_the_change_feed_streams_too(spark, tmp_path):

@@ -230,6 +230,35 @@ def test_positions_that_do_not_belong_here_are_refused(log):
     assert caught.value.condition == "VERSION_NOT_FOUND"
 
 
+@pytest.mark.parametrize("versions", [1, 2, 4])
+def test_a_table_that_is_replaced_under_a_running_stream_stops_it(log, versions):
+    log.add("a")
+    stream = log.stream()
+    assert stream.newest() == 1
+    for meta in list(log.store.list()):
+        log.store.delete(meta.path)
+    other = Metadata("another", schema_string=dump(columns.schema("id")))
+    log.store.put_if_absent(DELTA.commit_path(0), encode_commit([ProtocolAction(1, 2), other]))
+    for log.version in range(versions - 1):
+        log.add("b")
+    with pytest.raises(InputError) as caught:
+        stream.newest()
+    assert caught.value.condition == "STREAM_TABLE_REPLACED"
+    assert "another" in str(caught.value)
+
+
+def test_a_log_that_is_brought_back_from_a_backup_goes_on(log):
+    log.add("a")
+    stream = log.stream()
+    assert stream.newest() == 1
+    path = DELTA.commit_path(1)
+    kept = log.store.get(path)
+    log.store.delete(path)
+    log.store.put_if_absent(path, kept)
+    log.add("b")
+    assert stream.newest() == 2
+
+
 def test_a_gap_in_the_log_is_named_rather_than_skipped(log):
     log.add("a")
     log.add("b")
