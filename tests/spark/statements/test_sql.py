@@ -518,6 +518,28 @@ def test_what_is_not_understood_as_a_whole_does_nothing(unharmed, text):
 
 
 @pytest.mark.parametrize(
+    "value",
+    ["row_number() OVER (ORDER BY id)", "max(name)", "explode(array('a', 'b'))", "(SELECT 'x') || first(name) OVER ()"],
+)
+def test_a_value_that_other_rows_decide_is_refused(unharmed, value):
+    merge = f"MERGE INTO t USING (SELECT 1L AS k) ON id = k WHEN MATCHED THEN UPDATE SET name = {value}"
+    for text in (f"UPDATE t SET name = {value} WHERE id = 4", merge):
+        with pytest.raises(InputError, match=r"the row alone that decides it|generator") as refused:
+            unharmed.sql(text)
+        assert "__halocline" not in str(refused.value)
+
+
+def test_rows_of_nothing_but_nulls_are_rows(lake):
+    lake.sql("CREATE TABLE nested (id INT, s STRUCT<a: INT, b: STRING>)")
+    lake.sql("INSERT INTO t VALUES (NULL, NULL, NULL)")
+    lake.sql("INSERT INTO nested VALUES (NULL, NULL), (1, named_struct('a', NULL, 'b', NULL))")
+    assert lake.sql("SELECT * FROM t WHERE id IS NULL").collect() == [(None, None, None)]
+    assert [row.s for row in lake.sql("SELECT * FROM nested ORDER BY id").collect()] == [None, (None, None)]
+    with pytest.raises(SchemaError, match="only void columns"):
+        lake.sql("CREATE TABLE nothing AS SELECT NULL AS a")
+
+
+@pytest.mark.parametrize(
     "text",
     [
         "TABLE t",

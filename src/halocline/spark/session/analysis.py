@@ -97,6 +97,19 @@ def check_condition(df: DataFrame, condition: Expression, name: str, hint: str) 
             raise unusable(name, condition, first_line(error), hint)
 
 
+def check_value(df: DataFrame, value: Any, name: str, hint: str) -> None:
+    """Makes sure that a row alone decides a value over a DataFrame.
+
+    Other rows of the same files are there or not by chance, so a window or an aggregate over them says nothing.
+    """
+    type_of(df, value, name, hint)
+    # Spark takes none of these for a filter either, and says so without running it.
+    error, _ = _analysed(lambda: df.where(column_of(value).isNotNull()).schema)
+    if error is not None:
+        why = f"it is not the row alone that decides it: {first_line(error)}"
+        raise unusable(name, value, why, "Compute such values by a query, and MERGE them into the table.")
+
+
 def filtered(df: DataFrame, condition: Expression) -> DataFrame:
     """The rows of a condition."""
     if not isinstance(condition, str) and type(condition).__name__ != "Column":

@@ -69,6 +69,7 @@ def check_metadata(metadata: Metadata, before: Metadata | None, protocol: Protoc
     """Makes sure that a table may have this metadata."""
     check_properties(metadata.configuration, {} if before is None else before.configuration)
     check_schema(metadata.schema, mapped=mode_of(metadata.configuration) != "none")
+    _check_filled(metadata.schema)
     _check_partitioning(metadata, before, operation)
     check_column_mapping(metadata, None if operation in operations.UNMAPS else before)
     check_features(metadata, before, protocol, operation)
@@ -191,11 +192,16 @@ def _check_struct(struct: Struct, path: Path, mapped: bool) -> None:
         raise SchemaError(
             f"column name {twice!r} is ambiguous{inside}: case does not tell names apart", sides={"name": twice}
         )
-    if struct.fields and all(is_void(field.type) for field in struct.fields):
-        raise SchemaError(
-            f"{where or 'the table'} has only void columns, so there is nothing to write",
-            sides={"columns": ", ".join(struct.names)},
-        )
+
+
+def _check_filled(schema: Struct) -> None:
+    """Makes sure that files have something to hold; rows may bring nothing but nulls for what a table has."""
+    for path, type in types(schema):
+        if isinstance(type, Struct) and type.fields and all(is_void(field.type) for field in type.fields):
+            raise SchemaError(
+                f"{'.'.join(path) or 'the table'} has only void columns, so there is nothing to write",
+                sides={"columns": ", ".join(type.names)},
+            )
 
 
 def _check_partitioning(metadata: Metadata, before: Metadata | None, operation: str) -> None:

@@ -14,7 +14,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final
 
 from halocline.schema.types import Struct
-from halocline.spark.session.analysis import Expression, check_condition, column_of, told_of, type_of
+from halocline.spark.session.analysis import Expression, check_condition, check_value, column_of, told_of
 from halocline.spark.session.functions import F
 from halocline.spark.types.columns import quoted, written_fields
 
@@ -99,9 +99,9 @@ def predicate_of(where: Expression | None) -> dict[str, list[str]]:
 
 
 def check_analysed(df: DataFrame, clauses: Sequence[Clause], what: str, hint: str = OF_BOTH_SIDES) -> None:
-    """Makes sure that Spark understands every condition and value, and that chance decides no condition."""
+    """Makes sure that Spark understands all of it, that chance decides no condition, and other rows no value."""
     for clause in clauses:
         if clause.condition is not None:
             check_condition(df, clause.condition, f"the condition of {what}", hint)
         for name, value in (clause.values or {}).items():
-            type_of(df, value, f"the value for {name} of {what}", hint)
+            check_value(df, value, f"the value for {name} of {what}", hint)
