@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from halocline.table import DeltaLakeTable, Table
     from halocline.table.delta.merge.builder import MergeBuilder
 
+_BEGIN_ROWS: Final = ("SELECT", "WITH", "VALUES", "FROM", "TABLE", "(")
 _DYNAMIC: Final = "spark.sql.sources.partitionOverwriteMode"
 
 
@@ -35,7 +36,7 @@ def prefix_of(reader: Reader) -> str:
         return ""
     start = reader.at
     reader.until("INSERT", "MERGE", "UPDATE", "DELETE", "SELECT", "FROM", "VALUES", "TABLE")
-    if reader.word() in ("INSERT", "MERGE"):
+    if reader.word() in STATEMENTS:
         return reader.slice(start) + " "
     reader.at = start
     return ""
@@ -44,6 +45,7 @@ def prefix_of(reader: Reader) -> str:
 def update(target: StatementTarget) -> DataFrame | None:
     """`UPDATE table [[AS] alias] SET column = value, … [WHERE condition]`."""
     reader = target.reader
+    target.prefix = prefix_of(reader)
     reader.expect("UPDATE")
     table = target.table()
     target.take_alias()
@@ -58,6 +60,7 @@ def update(target: StatementTarget) -> DataFrame | None:
 def delete(target: StatementTarget) -> DataFrame | None:
     """`DELETE FROM table [[AS] alias] [WHERE condition]`."""
     reader = target.reader
+    target.prefix = prefix_of(reader)
     reader.expect("DELETE", "FROM")
     table = target.table()
     target.take_alias()
@@ -116,16 +119,19 @@ def insert(target: StatementTarget) -> DataFrame | None:
     elif said:
         target.delta(table)  # refuses, and says why
     where = None
+    by_name = reader.accept("BY", "NAME")
     if not overwrite and reader.accept("REPLACE", "WHERE"):
         where = target.expression(reader.until("SELECT", "VALUES", "WITH", "TABLE", "FROM"))
     names = None
-    if reader.word() == "(" and reader.word(1) not in ("SELECT", "WITH", "VALUES", "FROM", "TABLE", "("):
+    if reader.word() == "(" and reader.word(1) not in _BEGIN_ROWS:
         names = list(reader.once(reader.parenthesised(lambda: (reader.identifier(), None))))
-    by_name = reader.accept("BY", "NAME")
+    by_name = reader.accept("BY", "NAME") or by_name
     if by_name and names is not None:
         reader.refuse("columns are matched by their names or listed, not both")
     if evolving and (not by_name or overwrite or where is not None):
         reader.refuse("a table grows by columns that INSERT WITH SCHEMA EVOLUTION INTO … BY NAME brings")
+    if not any(reader.starts(word) for word in _BEGIN_ROWS):
+        reader.refuse("a query, or VALUES, was expected")
     query = reader.until()
     reader.end()
     if table.format is TableFormat.DELTA and not by_name:
@@ -236,7 +242,7 @@ def _replaced(table: Any, df: DataFrame, dynamic: bool) -> int:
 def merge(target: StatementTarget) -> DataFrame | None:
     """`MERGE [WITH SCHEMA EVOLUTION] INTO table USING source ON condition WHEN …`."""
     reader = target.reader
-    prefix = prefix_of(reader)
+    prefix = target.prefix = prefix_of(reader)
     reader.expect("MERGE")
     evolving = reader.accept("WITH", "SCHEMA", "EVOLUTION")
     reader.expect("INTO")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -12,10 +13,11 @@ from halocline.spark.session.analysis import unlogged
 from halocline.spark.session.session import check_running
 from halocline.spark.types.columns import quoted
 from halocline.statements import alter, create, maintain, rows
+from halocline.statements.immediate import immediate, named
 from halocline.statements.meant import mistyped, raise_mistyped, raise_unknown_name
 from halocline.statements.references import frame, names_of_feeds, path_of, references, table_at
 from halocline.statements.target import NotOursError, StatementTarget, Translate
-from halocline.statements.text import Reader, bound, statements_of, with_parameters_apart, words_in
+from halocline.statements.text import Reader, bound, statements_of, with_parameters_apart
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -79,6 +81,7 @@ class PathNames:
 
 
 _QUERIES: Final = frozenset({"SELECT", "WITH", "VALUES", "FROM", "TABLE", "(", "EXPLAIN", "INSERT", "MERGE"})
+_CHANGES: Final = (("INSERT", "INTO"), ("INSERT", "OVERWRITE"), ("MERGE", "INTO"), ("DELETE", "FROM"), ("UPDATE",))
 _UNKNOWN: Final = re.compile(r"\[TABLE_OR_VIEW_NOT_FOUND\] The table or view (?P<name>`[^`]+`(?:\.`[^`]+`)*) ")
 _NO_FEED: Final = "Could not resolve `table_changes`"
 _TOLD: Final = re.compile(r"\[[A-Z][A-Z0-9_.]+\] [^\n]+")
@@ -145,6 +148,12 @@ def run(
     statements = statements_of(text)
     if not statements:
         raise InputError("there is no statement", sides={"given": text[:80]})
+    if any(Reader(each).word() == "BEGIN" for each in statements):
+        raise UnsupportedError(
+            "scripts between BEGIN and END are not run here",
+            sides={"given": text[:300], "possible": "statements separated by semicolons"},
+            next_step="Run the statements one by one, and decide between them in Python.",
+        )
     if args and len(statements) > 1:
         raise InputError("parameters belong to a single statement", sides={"statements": str(len(statements))})
     told = None
@@ -157,6 +166,9 @@ def run(
 def _run_one(
     spark: SparkSession, text: str, names: TableNames, args: Mapping[str, Any] | Sequence[Any] | None
 ) -> DataFrame:
+    if (inner := immediate(spark, text, args, names.find)) is not None:
+        return run(spark, inner[0], names, inner[1])
+    text, args = named(spark, text, args)
     translate, absent = _translator(Reader(text)), tuple[str, ...]()
     if translate is not None:
         target = StatementTarget(spark, names, Reader(bound(text, args)))
@@ -200,11 +212,11 @@ def _passed_on(
 ) -> DataFrame:
     """What Spark tells of a statement, where tables of ours are DataFrames; `absent` is its table, and is not ours."""
     head = Reader(text).word()
-    if change := _change_in(text):
-        _refuse_ours(text, names, change)
     ours = head in _QUERIES or _makes_a_table(Reader(text))
-    if not ours and head in _ON_TABLES:
-        _refuse_ours(text, names, head)
+    _refuse_changes(text, names)
+    if not ours:
+        if head in _ON_TABLES:
+            _refuse_ours(text, names, head)
         if references(spark, text, names.find):
             if absent and names.known() and not spark.catalog.tableExists(".".join(map(quoted, absent))):
                 raise names.missing(absent)
@@ -252,17 +264,25 @@ def _raise_told(error: Exception, text: str) -> None:
         ) from None
 
 
-def _change_in(text: str) -> str:
-    """What a statement does that begins as a query but changes rows: `EXPLAIN UPDATE …`, `FROM t INSERT …`."""
-    words = list(words_in(text))
-    if words[0] == "EXPLAIN":
-        return next((f"EXPLAIN {word}" for word in words[1:3] if word in rows.STATEMENTS), "")
-    return "FROM … INSERT" if words[0] == "FROM" and "INSERT" in words else ""
-
-
 def _makes_a_table(reader: Reader) -> bool:
     """Whether Spark makes a table of its own, possibly with rows of ours; a view would keep them as they are now."""
     return reader.accept("CREATE") and (reader.accept("TABLE") or reader.accept("OR", "REPLACE", "TABLE"))
+
+
+def _refuse_changes(text: str, names: TableNames) -> None:
+    """Refuses a change of a table of ours within another statement: `FROM … INSERT INTO`, `EXPLAIN UPDATE`."""
+    reader = Reader(text)
+    for at in range(len(reader.tokens)):
+        reader.at = at
+        if any(reader.accept(*words) for words in _CHANGES):
+            reader.accept("TABLE")
+            with contextlib.suppress(UnsupportedError):  # no name, so a column is called like that
+                if names.find(reader.name()) is not None:
+                    reader.at = at
+                    break
+    else:
+        return
+    reader.refuse("rows of a table that Spark does not know are changed by statements of their own")
 
 
 def _refuse_ours(text: str, names: TableNames, head: str) -> None:

@@ -10,7 +10,7 @@ from halocline.errors import UnsupportedError
 from halocline.spark.session.analysis import view_of
 from halocline.spark.types.columns import quoted
 from halocline.statements.references import Find, frame, path_of, references, shortened, with_names
-from halocline.statements.text import Reader, holds_query
+from halocline.statements.text import BEGIN_A_QUERY, Reader, holds_query
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -38,6 +38,7 @@ class StatementTarget:
         names: What names stand for.
         reader: What is left of the statement.
         short: Aliases by which expressions know tables, for the names of these in full.
+        prefix: The `WITH` before the statement, which queries in its expressions know.
     """
 
     spark: SparkSession
@@ -45,6 +46,7 @@ class StatementTarget:
     reader: Reader
     parts: tuple[str, ...] = ()
     alias: str = ""
+    prefix: str = ""
     short: dict[tuple[str, ...], str] = field(default_factory=dict)
     views: list[str] = field(default_factory=list)
 
@@ -105,6 +107,7 @@ class StatementTarget:
         text = shortened(text, self.short)
         if not holds_query(text):
             return text
+        text = _headed(text, self.prefix) if self.prefix else text
         before = "SELECT "
         found = references(self.spark, before + text, self.find)
         names = [view_of((before + text)[each.start : each.end]) for each in found]
@@ -145,6 +148,24 @@ class StatementTarget:
     def options(self) -> Mapping[str, str]:
         """Settings, and options of the store, for tables that are made."""
         return self.names.options()
+
+
+def _headed(text: str, prefix: str) -> str:
+    """An expression whose queries begin with a `WITH`, which those inside them know as well."""
+    reader, pieces, at = Reader(text), list[str](), 0
+    while not reader.is_done:
+        if reader.word() != "(" or reader.word(1) not in BEGIN_A_QUERY:
+            reader.at += 1
+            continue
+        reader.at += 1
+        start = reader.tokens[reader.at].start
+        own = reader.accept("WITH")
+        if own and (reader.starts("RECURSIVE") or prefix.upper().startswith("WITH RECURSIVE")):
+            reader.refuse("a WITH RECURSIVE and another WITH are not joined")
+        pieces += [text[at:start], f"{prefix.rstrip()}, " if own else prefix]
+        at = reader.tokens[reader.at].start
+        reader.until()
+    return "".join([*pieces, text[at:]])
 
 
 def _text(value: Any) -> str | None:

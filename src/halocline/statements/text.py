@@ -21,7 +21,7 @@ _OPEN: Final = {"(": ")", "[": "]", "{": "}"}
 _WORD: Final = re.compile(r"\S+")
 _NUMBER: Final = re.compile(r"\d+(\.\d*)?")
 _TEXTS: Final = ("STRING", "RAW_STRING")
-_BEGIN_A_QUERY: Final = frozenset({"SELECT", "WITH", "FROM", "TABLE", "VALUES"})
+BEGIN_A_QUERY: Final = frozenset({"SELECT", "WITH", "FROM", "TABLE", "VALUES"})
 _QUOTED: Final = frozenset({"STRING", "RAW_STRING", "IDENTIFIER", "BYTE_STRING", "HEX_STRING", "NATIONAL_STRING"})
 
 
@@ -415,4 +415,4 @@ def holds_query(text: str) -> bool:
         (True, False)
     """
     words = ["" if each.is_quoted else each.word for each in tokens_of(text)]
-    return "SELECT" in words or any(one == "(" and other in _BEGIN_A_QUERY for one, other in pairwise(words))
+    return "SELECT" in words or any(one == "(" and other in BEGIN_A_QUERY for one, other in pairwise(words))

@@ -539,6 +539,67 @@ def test_rows_of_nothing_but_nulls_are_rows(lake):
         lake.sql("CREATE TABLE nothing AS SELECT NULL AS a")
 
 
+def test_a_with_stands_before_an_update_and_a_delete(lake):
+    lake.sql("CREATE TABLE ids AS SELECT 2L AS k")
+    few = "WITH few AS (SELECT k FROM ids), more AS (SELECT k + 1 AS k FROM few)"
+    lake.sql(f"{few} UPDATE t SET name = (SELECT max(k) FROM more) WHERE id IN (SELECT k FROM few)")
+    lake.sql(f"{few} DELETE FROM t WHERE id IN (WITH own AS (SELECT k + 1 AS k FROM more) SELECT k FROM own)")
+    lake.sql(f"{few} UPDATE t SET part = 9 WHERE id = 1")
+    merge = f"{few} MERGE INTO t USING few ON t.id = few.k WHEN MATCHED THEN UPDATE SET part = (SELECT k FROM more)"
+    lake.sql(merge)
+    assert rows(lake, "SELECT * FROM t") == [(1, "n1", 9), (2, "3", 3), (3, "n3", 1)]
+
+
+def test_names_and_statements_that_are_computed_mean_tables_of_the_lake(spark, lake):
+    spark.sql("CREATE OR REPLACE TEMPORARY VIEW t AS SELECT -1 AS id")
+    spark.sql("DECLARE OR REPLACE VARIABLE called = 't'")
+    try:
+        assert rows(lake, "SELECT max(id) FROM IDENTIFIER('t')") == [(4,)]
+        assert rows(lake, "SELECT IDENTIFIER('o.id') FROM IDENTIFIER(called) o WHERE id = :id", {"id": 2}) == [(2,)]
+        assert rows(lake, "SELECT count(*) FROM IDENTIFIER(:name)", {"name": "t"}) == [(4,)]
+        lake.sql("UPDATE IDENTIFIER('t') SET name = 'x' WHERE id = 1")
+        lake.sql("INSERT INTO IDENTIFIER(lower('T')) VALUES (5, 'n5', 5)")
+        assert rows(lake, "EXECUTE IMMEDIATE 'SELECT name FROM t WHERE id = ?' USING 1") == [("x",)]
+        lake.sql("EXECUTE IMMEDIATE 'DELETE FROM t WHERE id > :low' USING (2 + 1 AS low)")
+        assert rows(lake, "SELECT id FROM t") == [(1,), (2,), (3,)]
+        lake.sql("EXECUTE IMMEDIATE 'SELECT upper(?)' INTO called USING 'a'")
+        assert rows(lake, "SELECT called") == [("A",)]
+        for text in (
+            "SET VAR called = (SELECT max(name) FROM t)",
+            "EXECUTE IMMEDIATE 'SELECT max(name) FROM t' INTO called",
+            "BEGIN UPDATE t SET name = 'y'; END",
+        ):
+            with pytest.raises(UnsupportedError):
+                lake.sql(text)
+        with pytest.raises(InputError, match="IDENTIFIER takes a constant"):
+            lake.sql("SELECT * FROM IDENTIFIER(id)")
+    finally:
+        spark.catalog.dropTempView("t")
+        spark.sql("DROP TEMPORARY VARIABLE called")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "INSERT INTO t AS x VALUES (9, 'a', 1)",
+        "INSERT INTO t REPLACE USING (id) SELECT 9, 'a', 1",
+        "INSERT OVERWRITE t IF NOT EXISTS SELECT 9, 'a', 1",
+        "FROM range(1) INSERT INTO t SELECT 9, 'a', 1",
+        "EXPLAIN INSERT INTO t SELECT 9, 'a', 1",
+        "EXPLAIN UPDATE t SET name = 'a'",
+        "EXPLAIN WITH a AS (SELECT 1) DELETE FROM t",
+    ],
+)
+def test_a_change_in_other_words_is_refused_in_ours(unharmed, text):
+    with pytest.raises(UnsupportedError, match="the statement is not done"):
+        unharmed.sql(text)
+
+
+def test_rows_are_replaced_by_name(lake):
+    lake.sql("INSERT INTO t BY NAME REPLACE WHERE id = 4 SELECT 'new' AS name, 4L AS id, 0L AS part")
+    assert rows(lake, "SELECT * FROM t WHERE id > 2") == [(3, "n3", 1), (4, "new", 0)]
+
+
 @pytest.mark.parametrize(
     "text",
     [
