@@ -51,6 +51,7 @@ __all__ = [
 
 _TEXTS: Final = "MAP<STRING, STRING>"
 _LIST: Final = "ARRAY<STRING>"
+_JOB: Final = ("jobId", "jobName", "jobRunId", "runId", "jobOwnerId", "triggerType")
 _HISTORY: Final[Mapping[str, str]] = {
     "version": "BIGINT",
     "timestamp": "TIMESTAMP",
@@ -58,6 +59,9 @@ _HISTORY: Final[Mapping[str, str]] = {
     "userName": "STRING",
     "operation": "STRING",
     "operationParameters": _TEXTS,
+    "job": f"STRUCT<{', '.join(f'{name}: STRING' for name in _JOB)}>",
+    "notebook": "STRUCT<notebookId: STRING>",
+    "clusterId": "STRING",
     "readVersion": "BIGINT",
     "isolationLevel": "STRING",
     "isBlindAppend": "BOOLEAN",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import json
 from datetime import UTC, datetime
 
 import pytest
@@ -51,6 +52,21 @@ def test_a_notebook_runs_with_one_import_changed(tmp_path, spark):
     assert orders.restoreToVersion(1).first()["num_of_files_after_restore"] > 0
     assert orders.toDF().count() == 8
     assert orders.history(1).first()["operationParameters"] == {"version": "1", "timestamp": None}
+
+
+def test_the_history_has_the_columns_of_delta_spark(tmp_path, spark):
+    path = tmp_path / "t"
+    Table.create(str(path), "id INT", spark)
+    commit = path / "_delta_log" / f"{0:020}.json"
+    lines = [json.loads(line) for line in commit.read_text().splitlines()]
+    info = next(line["commitInfo"] for line in lines if "commitInfo" in line)
+    info |= {"clusterId": "c", "notebook": {"notebookId": "n"}, "job": {"jobId": "7", "jobName": "nightly"}}
+    commit.write_text("\n".join(map(json.dumps, lines)) + "\n")
+    told = DeltaTable.forPath(spark, str(path)).history()
+    assert told.columns[5:10] == ["operationParameters", "job", "notebook", "clusterId", "readVersion"]
+    row = told.first()
+    assert (row["clusterId"], row["notebook"]["notebookId"], row["job"]["jobName"]) == ("c", "n", "nightly")
+    assert row["job"]["runId"] is None
 
 
 def test_the_protocol_and_the_folder_are_kept_up_under_the_same_names(tmp_path, spark):
