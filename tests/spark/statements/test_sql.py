@@ -405,6 +405,38 @@ def test_dropped_columns_are_purged(lake, tmp_path):
     assert {name for path in live for name in pq.read_schema(tmp_path / "t" / path).names} == {"id", "part"}
 
 
+def test_dropped_fields_are_purged_at_every_depth(lake, tmp_path):
+    lake.sql(
+        "CREATE TABLE deep (id INT, s STRUCT<a: INT, b: INT>, l ARRAY<STRUCT<a: INT, b: INT>>, "
+        "m MAP<STRING, STRUCT<a: INT, b: INT>>) TBLPROPERTIES ('delta.columnMapping.mode' = 'name')"
+    )
+    for column in ("s", "l.element", "m.value"):
+        lake.sql("INSERT INTO deep VALUES (1, struct(1, 2), array(struct(3, 4)), map('k', struct(5, 6)))")
+        lake.sql(f"ALTER TABLE deep DROP COLUMN {column}.b")
+        before = lake.table("deep").version
+        lake.sql("REORG TABLE deep APPLY (PURGE)")
+        assert lake.table("deep").version == before + 1, f"{column}.b is still in the files"
+        lake.sql("REORG TABLE deep APPLY (PURGE)")
+        assert lake.table("deep").version == before + 1, "nothing was left to purge"
+        lake.sql(f"ALTER TABLE deep ADD COLUMN {column}.b INT")
+    assert rows(lake, "SELECT s.b, l[0].b, m['k'].b FROM deep WHERE s.b IS NULL") == [(None, None, None)]
+
+
+def test_columns_are_added_and_moved_inside_lists_and_maps(lake):
+    lake.sql("CREATE TABLE deep (id INT, l ARRAY<STRUCT<x: INT>>, m MAP<STRING, STRUCT<x: INT>>)")
+    lake.sql("INSERT INTO deep VALUES (1, array(struct(1)), map('k', struct(2)))")
+    lake.sql("ALTER TABLE deep ADD COLUMNS (l.element.y INT FIRST)")
+    lake.sql("ALTER TABLE deep ADD COLUMN m.value.y STRING")
+    lake.sql("ALTER TABLE deep ALTER COLUMN m.value.x AFTER y")
+    lake.sql("INSERT INTO deep VALUES (2, array(struct(7, 8)), map('k', struct('a', 9)))")
+    found = lake.sql("SELECT id, l, m['k'] AS v FROM deep ORDER BY id")
+    assert found.schema.simpleString() == "struct<id:int,l:array<struct<y:int,x:int>>,v:struct<y:string,x:int>>"
+    assert found.collect() == [(1, [(None, 1)], (None, 2)), (2, [(7, 8)], ("a", 9))]
+    for path in ("l.y", "m.element.y", "id.y"):
+        with pytest.raises(HaloclineError, match=r"there is no column|is no struct"):
+            lake.sql(f"ALTER TABLE deep ADD COLUMN {path} INT")
+
+
 def test_paths_need_no_lake(spark, tmp_path):
     place = f"delta.`{tmp_path}/my orders`"
     hc.sql(spark, f"CREATE TABLE {place} (id INT, v STRING); INSERT INTO {place} VALUES (1, 'a'), (2, 'b')")

@@ -28,6 +28,7 @@ from halocline.formats.delta.configuration.table_configuration import (
     unusable_property,
 )
 from halocline.schema import DataType, Field, Path, Struct, defaults
+from halocline.schema.types import Array, Map
 from halocline.schema.visitor import map_fields, walk
 
 _QUOTED: Final = re.compile(r"'(?:[^'\\]|\\.|'')*'|\"(?:[^\"\\]|\\.|\"\")*\"")
@@ -144,13 +145,7 @@ def move_column(state: TableConfiguration, path: Sequence[str], position: Column
             place = names.index(position.after.lower()) + 1
         return struct.with_fields([*rest[:place], moved, *rest[place:]])
 
-    if len(here) == 1:
-        return state.evolved(schema=arranged(state.metadata.schema))
-    _, above = state.metadata.schema.find(here[:-1])
-    if above.struct is None:
-        raise SchemaError(f"column {'.'.join(here)} has no place of its own", sides={"type": str(above.type)[:80]})
-    grown = arranged(above.struct)
-    return state.evolved(schema=_changed(state, here[:-1], lambda field: replace(field, type=grown)))
+    return state.evolved(schema=_with_struct(state.metadata.schema, here[:-1], arranged))
 
 
 def set_default(state: TableConfiguration, path: Sequence[str], expression: str | None) -> TableConfiguration:
@@ -257,16 +252,35 @@ def _check_mapped(state: TableConfiguration, word: str) -> None:
 
 
 def _with_added(state: TableConfiguration, added: Sequence[Field], parent: Path) -> Struct:
-    schema = state.metadata.schema
-    if not parent:
-        return schema.with_fields([*schema.fields, *added])
-    here, target = schema.find(parent)
-    if target.struct is None:
-        raise SchemaError(
-            f"column {'.'.join(here)} is no struct", sides={"type": str(target.type)[:80], "needed": "a struct"}
-        )
-    grown = target.struct.with_fields([*target.struct.fields, *added])
-    return _changed(state, here, lambda field: replace(field, type=grown))
+    return _with_struct(state.metadata.schema, parent, lambda struct: struct.with_fields([*struct.fields, *added]))
+
+
+def _with_struct(schema: Struct, path: Sequence[str], change: Callable[[Struct], Struct]) -> Struct:
+    """The schema with the struct at a path changed, be it the element of a list, or the key or value of a map."""
+
+    def within(type: DataType, rest: Sequence[str]) -> DataType:
+        if not rest:
+            if isinstance(type, Struct):
+                return change(type)
+            raise SchemaError(
+                f"column {'.'.join(path)} is no struct", sides={"type": str(type)[:80], "needed": "a struct"}
+            )
+        step, *deeper = rest
+        if isinstance(type, Struct) and (found := type.get(step)) is not None:
+            grown = replace(found, type=within(found.type, deeper))
+            return type.with_fields([grown if each is found else each for each in type.fields])
+        match type, step.lower():
+            case Array(), "element":
+                return replace(type, element=within(type.element, deeper))
+            case Map(), "key":
+                return replace(type, key=within(type.key, deeper))
+            case Map(), "value":
+                return replace(type, value=within(type.value, deeper))
+        raise schema.lacks(path)
+
+    grown = within(schema, path)
+    assert isinstance(grown, Struct)
+    return grown
 
 
 def _changed(state: TableConfiguration, here: Path, change: Callable[[Field], Field]) -> Struct:

@@ -30,7 +30,7 @@ from halocline.formats.delta.configuration.column_mapping import parquet_id, phy
 from halocline.formats.delta.features import row_ids
 from halocline.place_names import place_name
 from halocline.progress import working
-from halocline.schema.types import DataType, Path, Primitive, Struct
+from halocline.schema.types import Array, DataType, Field, Map, Path, Primitive, Struct
 from halocline.spark.scan.footers import footers
 from halocline.spark.scan.frames import frame_of, session_zone
 from halocline.spark.scan.row_columns import file_of
@@ -203,11 +203,10 @@ class _Rearranging(RowChange):
         return low, high
 
     def unclean(self) -> list[int]:
-        """The files that hold deleted rows, or columns that the table has no longer."""
+        """The files that hold deleted rows, or columns and fields that the table has no longer."""
         layout = FileLayout.of(self.snapshot.configuration)
-        known = {physical_name(field, layout.mapping_mode) for field in layout.data}
+        mode = layout.mapping_mode
         kept = {self.snapshot.properties.get(key) for key in (row_ids.ID_COLUMN, row_ids.VERSION_COLUMN)}
-        by_id = {parquet_id(field) for field in layout.data} if layout.mapping_mode == "id" else set()
         vectors = self.files["deletion_vector"].to_pylist()
         read = footers(
             self.table.store, list(zip(*(self.files[name].to_pylist() for name in ("path", "size")), strict=True))
@@ -217,7 +216,7 @@ class _Rearranging(RowChange):
             for number, footer in enumerate(read)
             if vectors[number] is not None
             or any(
-                each.name not in known | kept and _field_id(each) not in by_id
+                each.name not in kept and _holds_dropped(each, layout.data, mode)
                 for each in footer.schema.to_arrow_schema()
             )
         ]
@@ -384,6 +383,26 @@ def _is_within_structs(schema: Struct, path: Path) -> bool:
             return False
         type = found.type
     return True
+
+
+def _holds_dropped(found: pa.Field, fields: Sequence[Field], mode: str) -> bool:
+    """Whether a column of a file is none of these, or has something at any depth that the one among them has not."""
+    for each in fields:
+        if physical_name(each, mode) == found.name or (mode == "id" and parquet_id(each) == _field_id(found)):
+            return _type_holds_dropped(found.type, each.type, mode)
+    return True
+
+
+def _type_holds_dropped(found: pa.DataType, type: DataType, mode: str) -> bool:
+    match type:
+        case Struct() if pa.types.is_struct(found):
+            return any(_holds_dropped(found.field(at), type.fields, mode) for at in range(found.num_fields))
+        case Array() if pa.types.is_list(found):
+            return _type_holds_dropped(found.value_type, type.element, mode)
+        case Map() if pa.types.is_map(found):
+            pairs = ((found.key_type, type.key), (found.item_type, type.value))
+            return any(_type_holds_dropped(inner, known, mode) for inner, known in pairs)
+    return False
 
 
 def _field_id(field: pa.Field) -> int | None:
