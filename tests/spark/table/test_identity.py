@@ -89,3 +89,24 @@ def test_writers_at_once_never_give_a_number_twice(spark, tmp_path):
     assert len({row[0] for row in found}) == len({row[1] for row in found}) == 24
     assert table.version == 6
     assert data_files(path) == live_files(path)
+
+
+@pytest.mark.parametrize(
+    ("type", "values"),
+    [
+        ("STRUCT<x: INT>", "(named_struct('x', 1)), (NULL)"),
+        ("ARRAY<STRUCT<x: INT>>", "(array(named_struct('x', 1), NULL))"),
+        ("MAP<STRING, STRUCT<x: INT>>", "(map('k', named_struct('x', 1), 'l', NULL))"),
+    ],
+)
+def test_structs_that_are_null_are_numbered_with_the_others(spark, tmp_path, type, values):
+    path = tmp_path / "t"
+    table = Table.create(path, [column("id", "bigint", identity=Identity()), column("s", type)], spark)
+    df = spark.sql(f"SELECT col1 AS s FROM VALUES {values}")
+    table.append(df)
+    table.overwrite(df)
+    table.merge(df, "false").when_not_matched_insert_all().execute()
+    count = df.count()
+    stored = [row.s for row in table.to_df().collect()]
+    assert sorted(map(repr, stored)) == sorted([repr(row.s) for row in df.collect()] * 2)
+    assert table.schema["fields"][0]["metadata"]["delta.identity.highWaterMark"] == 3 * count

@@ -194,3 +194,14 @@ def test_changes_from_before_a_column_became_not_null_are_refused(spark, tmp_pat
     assert table.changes(2).count() == 1
     with pytest.raises(UnsupportedError, match="id became NOT NULL after version 0"):
         table.changes(0)
+
+
+@pytest.mark.parametrize("place", ["memory", "file"])
+def test_structs_of_fields_that_are_never_null_may_be_null_where_rows_come_from(spark, tmp_path, place):
+    url = tmp_path / "t" if place == "file" else "memory://nulls-in-structs/t"
+    table = Table.create(url, "id INT, s STRUCT<x: INT>, a ARRAY<STRUCT<x: INT>>", spark)
+    values = "(1, named_struct('x', 1), array(named_struct('x', 1), NULL)), (2, NULL, NULL)"
+    table.append(spark.sql(f"SELECT col1 AS id, col2 AS s, col3 AS a FROM VALUES {values}"))
+    table.update({"s": "CASE WHEN id > 1 THEN named_struct('x', 1) END"}, "id = 1")
+    found = sorted((row.asDict(recursive=True) for row in table.to_df().collect()), key=lambda row: row["id"])
+    assert found == [{"id": 1, "s": None, "a": [{"x": 1}, None]}, {"id": 2, "s": None, "a": None}]

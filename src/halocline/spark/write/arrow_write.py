@@ -38,6 +38,7 @@ from halocline.schema.types import Field, Path
 from halocline.spark.scan.folders import folder_name
 from halocline.spark.scan.footers import leaf_types
 from halocline.spark.scan.packing import handy, packed
+from halocline.spark.types.arrow_rows import fetched
 from halocline.spark.types.columns import holds, quoted
 from halocline.spark.types.file_layout import FileLayout
 from halocline.spark.write.file_stats import Wanted, stats_text
@@ -326,7 +327,7 @@ def write_through_workers(rows: DataFrame, writer: ArrowWriter) -> list[WrittenF
                 next_step="Use a Spark that has a file system for the table.",
             )
     if isinstance(writer.store, MemoryStore):
-        return writer.write(_sorted(rows.toArrow(), writer.physical.keys))
+        return writer.write(_sorted(fetched(rows), writer.physical.keys))
     keys = writer.physical.keys
     ordered = rows.sortWithinPartitions(*map(quoted, keys)) if keys else rows
     reported = ordered.mapInArrow(writer, "file string").collect()

@@ -13,7 +13,7 @@ done again, since its values are taken.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 
@@ -21,6 +21,7 @@ from halocline.errors import InternalError
 from halocline.formats.delta.configuration.identity import IdentityColumn
 from halocline.schema.types import DataType
 from halocline.spark.scan.footers import footers, leaves
+from halocline.spark.types.arrow_rows import fetched, frame_of_arrow
 from halocline.spark.types.columns import holds, quoted
 from halocline.spark.write.rules import RowRule
 from halocline.storage.base import Store
@@ -43,7 +44,7 @@ def numbered(df: DataFrame, types: Sequence[DataType]) -> DataFrame:
     """The rows with a column `NUMBER`, different for each of them."""
     few = None if any(holds(type, _NOT_THROUGH_ARROW) for type in types) else _fetched(df)
     if few is not None:
-        again = df.sparkSession.createDataFrame(few, schema=df.schema).coalesce(1)
+        again = frame_of_arrow(df.sparkSession, few, df.schema).coalesce(1)
         return again.selectExpr("*", f"monotonically_increasing_id() AS {NUMBER}")
     # The number of the task is in the bits from 33 on, the number of its row below.
     spread = df.coalesce(MOST_TASKS).selectExpr("*", f"monotonically_increasing_id() AS {NUMBER}")
@@ -97,7 +98,7 @@ def marks_in(store: Store, files: Sequence[tuple[str, int]], columns: Mapping[st
 
 def _fetched(df: DataFrame) -> pa.Table | None:
     """The rows, if they are few."""
-    rows: Any = df.limit(FEW + 1).toArrow()
+    rows = fetched(df.limit(FEW + 1))
     return rows if len(rows) <= FEW else None
 
 

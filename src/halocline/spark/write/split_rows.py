@@ -34,6 +34,7 @@ from halocline.schema.types import Struct
 from halocline.schema.visitor import nullable, without_metadata
 from halocline.spark.scan.folders import folder_name
 from halocline.spark.scan.packing import packed
+from halocline.spark.types.arrow_rows import fetched
 from halocline.spark.types.columns import quoted
 from halocline.spark.types.file_layout import FileLayout
 from halocline.spark.write.arrow_fit import ArrowFit
@@ -193,7 +194,7 @@ def write_splits(df: DataFrame, sink: SplitSink) -> list[SplitAdd]:
         ConstraintError: A row breaks a rule of the table.
     """
     if isinstance(sink.store, MemoryStore):  # no other process sees it
-        return list(sink.write_unsorted(iter(df.toArrow().to_batches())))
+        return list(sink.write_unsorted(iter(fetched(df).to_batches())))
     names = {name.lower(): name for name in df.columns}
     keys = [quoted(names[key.lower()]) for key in sink.physical.keys if key.lower() in names]
     ordered = df.sortWithinPartitions(*keys) if keys else df

@@ -37,6 +37,7 @@ from halocline.spark.scan.scan import scan
 from halocline.spark.session.analysis import check_steady
 from halocline.spark.session.functions import F
 from halocline.spark.session.pinning import computed_once, computed_with_figures
+from halocline.spark.types.arrow_rows import fetched
 from halocline.spark.types.assignment import Lacking
 from halocline.spark.types.columns import blank_frame, quoted, written_fields
 from halocline.spark.types.file_layout import FileLayout
@@ -294,7 +295,7 @@ class Rewrite:
             rows, (length,) = computed_with_figures(rows, [F.sum(F.expr(" + ".join(lengths)))])
             if (length or 0) > _MOST_BYTES:
                 return None
-        values: pa.Table = rows.toArrow()
+        values = fetched(rows)
         check_told(values[BROKEN], edits.rules, self.work.table.url)
         return values
 
