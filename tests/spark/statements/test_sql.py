@@ -843,3 +843,33 @@ def test_nothing_stays_behind_in_the_session(spark, made):
 def test_no_statement_is_told(made, text):
     with pytest.raises(InputError, match="no statement"):
         made.sql(text)
+
+
+@pytest.mark.parametrize(
+    ("statement", "found"),
+    [
+        ("INSERT INTO n VALUES (NULL, NULL)", [(1, 2), (None, None)]),
+        ("INSERT INTO n (a) VALUES (DEFAULT)", [(1, 2), (None, None)]),
+        ("INSERT INTO n SELECT NULL, NULL", [(1, 2), (None, None)]),
+        ("INSERT INTO n (s) SELECT named_struct('x', NULL)", [(1, 2), (None, None)]),
+        ("INSERT OVERWRITE n (a) VALUES (NULL)", [(None, None)]),
+        ("MERGE INTO n USING (SELECT NULL AS b) v ON false WHEN NOT MATCHED THEN INSERT (a) VALUES (NULL)", None),
+        ("MERGE INTO n USING (SELECT NULL AS a, NULL AS s) v ON n.a = v.a WHEN NOT MATCHED THEN INSERT *", None),
+    ],
+)
+def test_rows_of_nulls_alone_are_rows_of_the_table(lake, statement, found):
+    lake.sql("CREATE TABLE n (a INT, s STRUCT<x: INT>)")
+    lake.sql("INSERT INTO n VALUES (1, named_struct('x', 2))")
+    lake.sql(statement)
+    stored = sorted(map(tuple, lake.sql("SELECT a, s.x FROM n").collect()), key=str)
+    assert stored == (found or [(1, 2), (None, None)])
+
+
+def test_a_table_of_nulls_without_a_type_is_refused(lake):
+    with pytest.raises(SchemaError, match="only void columns") as refused:
+        lake.sql("CREATE TABLE v AS SELECT NULL AS a")
+    assert "CAST(NULL AS INT)" in str(refused.value)
+    with pytest.raises(SchemaError, match="s has only void columns"):
+        lake.sql("CREATE TABLE v AS SELECT 1 AS a, named_struct('x', NULL) AS s")
+    with pytest.raises(SchemaError, match="only void columns"):
+        lake.table("t").overwrite(lake.spark.sql("SELECT NULL AS a"), schema_mode="overwrite")

@@ -69,7 +69,7 @@ def check_metadata(metadata: Metadata, before: Metadata | None, protocol: Protoc
     """Makes sure that a table may have this metadata."""
     check_properties(metadata.configuration, {} if before is None else before.configuration)
     check_schema(metadata.schema, mapped=mode_of(metadata.configuration) != "none")
-    _check_filled(metadata.schema)
+    _check_not_only_void(metadata.schema)
     _check_partitioning(metadata, before, operation)
     check_column_mapping(metadata, None if operation in operations.UNMAPS else before)
     check_features(metadata, before, protocol, operation)
@@ -194,13 +194,14 @@ def _check_struct(struct: Struct, path: Path, mapped: bool) -> None:
         )
 
 
-def _check_filled(schema: Struct) -> None:
-    """Makes sure that files have something to hold; rows may bring nothing but nulls for what a table has."""
+def _check_not_only_void(schema: Struct) -> None:
+    """Refuses a table without a column to write. Rows may be so: their nulls are values of the table's columns."""
     for path, type in types(schema):
         if isinstance(type, Struct) and type.fields and all(is_void(field.type) for field in type.fields):
             raise SchemaError(
                 f"{'.'.join(path) or 'the table'} has only void columns, so there is nothing to write",
                 sides={"columns": ", ".join(type.names)},
+                next_step="Give a column a type: CAST(NULL AS INT), or declare it.",
             )
 
 
