@@ -13,12 +13,14 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import Final
 
+from halocline.errors import SchemaError
 from halocline.schema.types import Array, DataType, Field, Map, Path, Primitive, Struct
 from halocline.schema.visitor import map_types, types
 
 DECLARED: Final = "__CHAR_VARCHAR_TYPE_STRING"
 """The metadata key under which Spark keeps the declared type."""
 
+_TEXT: Final = Primitive("string")
 _TOKEN: Final = re.compile(r"\s*(`(?:[^`]|``)*`|\w+\s*\([^)]*\)|[^\s<>,:`]+|[<>,:])")
 
 
@@ -63,12 +65,52 @@ def declared_at(schema: Struct, path: Path) -> DataType | None:
     return found if found is not None and is_limited(found) else None
 
 
+def can_lengthen(old: DataType, new: DataType) -> bool:
+    """Whether every text of one type is one of the other, as it is: blanks that char has are kept, and none come in.
+
+    Example:
+        >>> can_lengthen(Primitive("char(5)"), Primitive("varchar(5)"))
+        True
+        >>> can_lengthen(Primitive("char(5)"), Primitive("char(9)"))
+        False
+    """
+    if old == new or new == _TEXT:
+        return True
+    return is_limited(old) and not is_padded(new) and length_of(new) >= length_of(old)
+
+
+def without_lengths(type: DataType) -> DataType:
+    """The type with plain text instead of char and varchar."""
+    return map_types(type, lambda _, each: _TEXT if is_limited(each) else each)
+
+
+def lengthened(field: Field, at: Path, type: DataType) -> DataType:
+    """The type that a column was declared with, after what stands at a path in it may hold the text of another type.
+
+    Only text becomes other text; everything else stays.
+
+    Raises:
+        SchemaError: Text that is there does not fit the new type, or not as it is.
+    """
+    asked = {(*at, *path): each for path, each in types(type) if _is_text(each)}
+
+    def longer(path: Path, old: DataType) -> DataType:
+        new = asked.get(path) if _is_text(old) else None
+        if new is not None and not can_lengthen(old, new):
+            raise SchemaError(
+                f"column {'.'.join((field.name, *path))} cannot change its type that way without rewriting data",
+                sides={"from": str(old), "to": str(new)},
+                next_step="Text that is varchar or char can become a varchar that is no shorter, or string.",
+            )
+        return new or old
+
+    return map_types(declared_type(field) or field.type, longer)
+
+
 def stored_field(field: Field, spelt: str) -> Field:
     """The field as a table stores it: text instead of char and varchar, the declared type in the metadata."""
-    if not any(is_limited(each) for _, each in types(field.type)):
-        return field
-    plain = map_types(field.type, lambda _, each: Primitive("string") if is_limited(each) else each)
-    return replace(field, type=plain).annotated(DECLARED, spelt)
+    plain = without_lengths(field.type)
+    return field if plain is field.type else replace(field, type=plain).annotated(DECLARED, spelt)
 
 
 @lru_cache(maxsize=1024)
@@ -103,6 +145,10 @@ def _type(tokens: list[str]) -> tuple[DataType, list[str]]:
     if len(found) != (1 if kind == "array" else 2):
         raise ValueError(kind)
     return (Array(found[0]) if kind == "array" else Map(found[0], found[1])), rest[1:]
+
+
+def _is_text(type: DataType) -> bool:
+    return type == _TEXT or is_limited(type)
 
 
 def _folded(path: Path) -> Path:

@@ -873,3 +873,18 @@ def test_a_table_of_nulls_without_a_type_is_refused(lake):
         lake.sql("CREATE TABLE v AS SELECT 1 AS a, named_struct('x', NULL) AS s")
     with pytest.raises(SchemaError, match="only void columns"):
         lake.table("t").overwrite(lake.spark.sql("SELECT NULL AS a"), schema_mode="overwrite")
+
+
+def test_limited_text_is_made_longer_by_alter_column(lake):
+    lake.sql("CREATE TABLE w (v VARCHAR(3), s STRUCT<x: CHAR(2)>)")
+    long = "INSERT INTO w VALUES ('abcd', named_struct('x', 'abc'))"
+    with pytest.raises(ConstraintError, match="length of v"):
+        lake.sql(long)
+    lake.sql("ALTER TABLE w ALTER COLUMN v TYPE VARCHAR(4)")
+    lake.sql("ALTER TABLE w CHANGE COLUMN s.x x VARCHAR(3)")
+    lake.sql(long)
+    with pytest.raises(ConstraintError, match="length of v"):
+        lake.sql("INSERT INTO w VALUES ('abcde', NULL)")
+    lake.sql("ALTER TABLE w ALTER COLUMN v TYPE STRING")
+    lake.sql("INSERT INTO w VALUES ('abcde', NULL)")
+    assert rows(lake, "SELECT v, s.x FROM w") == [("abcd", "abc"), ("abcde", None)]

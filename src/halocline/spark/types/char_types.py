@@ -6,10 +6,12 @@ end, breaks the rule that `halocline.spark.write.rules` makes of the declared ty
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from halocline.schema import char_types
 from halocline.schema.char_types import DECLARED, declared_type, is_limited, is_padded, length_of, stored_field
-from halocline.schema.types import DataType, Field, Primitive, Struct
+from halocline.schema.types import DataType, Field, Path, Primitive, Struct
 from halocline.spark.types.columns import Everywhere, Rebuilt, quoted, sql_type
 
 if TYPE_CHECKING:
@@ -19,6 +21,17 @@ if TYPE_CHECKING:
 def stored(schema: Struct) -> Struct:
     """The schema as a table stores it: text instead of char and varchar, the declared type in the metadata."""
     return schema.with_fields(stored_field(field, sql_type(field.type)) for field in schema.fields)
+
+
+def lengthened(schema: Struct, path: Path, type: DataType) -> Struct:
+    """The schema of a table in which the column at a path holds the text of another type; what is no text stays."""
+    here, _ = schema.find(path)
+
+    def redeclared(field: Field) -> Field:
+        declared = char_types.lengthened(field, here[1:], type)
+        return stored_field(replace(field, type=declared).without([DECLARED]), sql_type(declared))
+
+    return schema.with_fields(redeclared(each) if each.name == here[0] else each for each in schema.fields)
 
 
 def fitted(sql: str, field: Field) -> str:

@@ -16,10 +16,11 @@ from halocline.formats.delta.configuration.table_configuration import TableConfi
 from halocline.formats.delta.features import support
 from halocline.formats.delta.features.approval import approve_change
 from halocline.schema import Field, Path, Struct
+from halocline.schema.char_types import without_lengths
 from halocline.schema.json_edge import field_from_json, to_json
 from halocline.schema.visitor import map_fields
 from halocline.spark.scan.frames import frame_of
-from halocline.spark.types.char_types import stored
+from halocline.spark.types.char_types import lengthened, stored
 from halocline.spark.types.columns import quoted
 from halocline.spark.types.input_schema import declared_type
 from halocline.spark.write.expressions import check_expressions
@@ -224,10 +225,22 @@ def drop_column(table: Opened, *columns: ColumnPath) -> Altered:
 
 @as_operation
 def widen_column(table: Opened, column: ColumnPath, type: Any) -> Altered:
-    """Gives a column a wider type: `"bigint"`, `"long"` or a type of Spark; needs type widening."""
+    """Gives a column a wider type: `"bigint"`, `"long"` or a type of Spark.
+
+    It needs type widening, but for text: that of a varchar or a char can become a longer varchar, or a string, in any
+    table, since files hold text of any length.
+
+    Raises:
+        SchemaError: The table does not allow it, or values that are there do not fit the type.
+
+    Example:
+        >>> Table.for_path("lake/orders").widen_column("name", "varchar(40)")  # doctest: +SKIP
+    """
     path, wide = path_of(column), declared_type(type)
     snapshot = table.snapshot("write")
-    wider = change.change_type(snapshot.configuration, path, wide, version=snapshot.version + 1)
+    state = snapshot.configuration
+    state = state.evolved(schema=lengthened(state.schema, path, wide))
+    wider = change.change_type(state, path, without_lengths(wide), version=snapshot.version + 1)
     told = {"column": {"name": ".".join(path), "type": to_json(wide)}}
     return alter(table, lambda _: wider, "CHANGE COLUMN", told, snapshot)
 

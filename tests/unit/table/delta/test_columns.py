@@ -143,6 +143,74 @@ def test_clustering_that_cannot_be_is_refused(table, tmp_path):
         parted.cluster_by("a")
 
 
+def field(name: str, type) -> dict:
+    return {"name": name, "type": type, "nullable": True, "metadata": {}}
+
+
+def declared(*types: str) -> list[dict]:
+    return [{"name": f"c{number}", "type": type} for number, type in enumerate(types)]
+
+
+def length(table, column: int = 0) -> str | None:
+    return table.schema["fields"][column]["metadata"].get("__CHAR_VARCHAR_TYPE_STRING")
+
+
+@pytest.mark.parametrize("widening", ["true", "false"])
+@pytest.mark.parametrize(
+    ("old", "new", "kept"),
+    [
+        ("varchar(5)", "varchar(10)", "varchar(10)"),
+        ("varchar(5)", "string", None),
+        ("char(5)", "varchar(5)", "varchar(5)"),
+        ("char(5)", "varchar(9)", "varchar(9)"),
+        ("char(5)", "string", None),
+    ],
+)
+def test_limited_text_becomes_longer_in_any_table_as_with_delta_spark(tmp_path, old, new, kept, widening):
+    table = hc.Table.create(tmp_path / "t", declared(old), properties={"delta.enableTypeWidening": widening})
+    table.add_constraint("short", "c0 <> 'x'", validator=lambda *_: None)
+    assert table.widen_column("c0", new).committed
+    assert (length(table), table.schema["fields"][0]["type"]) == (kept, "string")
+    assert "typeChanges" not in json.dumps(table.schema)
+    assert not table.widen_column("c0", new).committed
+    assert table.history()[0].operation == "CHANGE COLUMN"
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("varchar(5)", "varchar(4)"),
+        ("varchar(5)", "char(9)"),
+        ("char(5)", "char(9)"),
+        ("char(5)", "varchar(3)"),
+        ("string", "varchar(9)"),
+        ("string", "integer"),
+        ("integer", "string"),
+        ("integer", "varchar(9)"),
+        ("varchar(5)", "integer"),
+    ],
+)
+def test_types_that_no_property_allows_are_refused_without_advice_to_set_one(tmp_path, old, new):
+    table = hc.Table.create(tmp_path / "t", declared(old))
+    with pytest.raises(SchemaError, match="without rewriting data") as refused:
+        table.widen_column("c0", new)
+    assert "enableTypeWidening" not in str(refused.value)
+    assert not table.widen_column("c0", old).committed
+
+
+def test_limited_text_inside_others_becomes_longer(tmp_path):
+    inner = {"type": "struct", "fields": [field("x", "varchar(5)"), field("y", "char(3)")]}
+    columns = [field("s", inner), field("a", {"type": "array", "elementType": "varchar(4)", "containsNull": True})]
+    table = hc.Table.create(tmp_path / "t", columns)
+    table.widen_column("S.x", "varchar(9)")
+    assert length(table) == "struct<`x`: varchar(9), `y`: char(3)>"
+    table.widen_column("s.x", "string")
+    table.widen_column("s.y", "string")
+    assert length(table) is None
+    table.widen_column("a", {"type": "array", "elementType": "varchar(6)", "containsNull": True})
+    assert length(table, 1) == "array<varchar(6)>"
+
+
 def test_manifests_list_the_files_of_each_partition(tmp_path):
     rows = pa.table({"id": [1, 2, 3], "part": ["a", "b c", None]})
     table = hc.Table.create(tmp_path / "t", rows, partition_by="part")

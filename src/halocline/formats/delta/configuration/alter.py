@@ -205,7 +205,11 @@ def change_type(
     state: TableConfiguration, path: Sequence[str], type: DataType, *, version: int | None = None
 ) -> TableConfiguration:
     """The state with a column of a wider type, noted for readers; with its version under the preview of the feature."""
-    here, _ = state.metadata.schema.find(path)
+    here, field = state.metadata.schema.find(path)
+    if field.type == type:
+        return state
+    noted = type_widening.noted_version(state.protocol, version)
+    wider = type_widening.widened(field, type, here, noted)  # a change that no property allows is told first
     supported = [name for name in type_widening.FEATURES if state.protocol.supports(name)]
     if not supported or not properties.flag(state.metadata.configuration, type_widening.ENABLED):
         raise SchemaError(
@@ -214,9 +218,7 @@ def change_type(
             next_step=f"Set {type_widening.ENABLED}=true on the table first.",
         )
     check_unreferenced(state, here, "changed")
-    noted = type_widening.noted_version(state.protocol, version)
-    schema = _changed(state, here, lambda field: type_widening.widened(field, type, here, noted))
-    return state.evolved(schema=schema)
+    return state.evolved(schema=_changed(state, here, lambda _: wider))
 
 
 def allow_nulls(state: TableConfiguration, path: Sequence[str]) -> TableConfiguration:

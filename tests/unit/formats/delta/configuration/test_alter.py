@@ -325,7 +325,8 @@ def test_preview_also_notes_the_version():
     [
         ("integer", True, "cannot change its type"),
         ("string", True, "cannot change its type"),
-        ("double", False, "does not allow"),
+        ("string", False, "cannot change its type"),
+        ("decimal(20,0)", False, "does not allow"),
     ],
 )
 def test_type_that_loses_values_is_refused(type, enabled, message):
