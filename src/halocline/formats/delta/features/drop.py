@@ -14,7 +14,8 @@ Features whose traces harm nobody need neither: they go in one commit and histor
 
 Every call looks at the newest version and does what is left to do. A crash anywhere leaves a table that reads as
 before or as after, and the next call finishes; a call for a feature that was dropped already finishes what may be
-missing and says so. If somebody else commits first, the conditions are checked again on top of that commit.
+missing, and is refused if nothing is, as for any other feature that the table lacks. If somebody else commits first,
+the conditions are checked again on top of that commit.
 """
 
 from __future__ import annotations
@@ -182,15 +183,25 @@ def protocol_without(record: Feature, before: Protocol, *, truncate_history: boo
 
 
 def _finished_before(work: DropWork) -> Dropped | None:
-    """The drop that an earlier call made, with what it may not have come to do afterwards; None if there is none."""
+    """The drop that an earlier call made, with what it did not come to do afterwards; None if there is none.
+
+    Raises:
+        InputError: Nothing is left to do.
+    """
     history = read_protocol_history(work.store)
     step = history.dropped(work.record.name)
     if step is None:
         return None
     snapshot = work.snapshot()
     protected = snapshot.properties.protected_before == step.version
-    if protected and not has_checkpoint_from(work, step.version):
-        checkpoint(work, snapshot.version)
+    if not protected or has_checkpoint_from(work, step.version):
+        raise InputError(
+            f"the table does not have feature {work.record.name}: version {step.version} dropped it",
+            condition="FEATURE_NOT_DROPPABLE",
+            sides={"table": str(snapshot.protocol), "to drop": work.record.name},
+            next_step="There is nothing left to do.",
+        )
+    checkpoint(work, snapshot.version)
     return Dropped(work.record.name, step.version, snapshot.protocol, snapshot.protocol, already=True)
 
 
