@@ -198,6 +198,14 @@ def test_types_that_no_property_allows_are_refused_without_advice_to_set_one(tmp
     assert not table.widen_column("c0", old).committed
 
 
+def test_a_new_column_that_is_never_null_is_refused_with_advice_that_works(table):
+    with pytest.raises(SchemaError, match="cannot be NOT NULL") as refused:
+        table.add_columns([{"name": "n", "type": "integer", "nullable": False}])
+    assert "add_constraint(name, 'n IS NOT NULL')" in refused.value.next_step
+    table.add_columns([{"name": "n", "type": "integer"}])
+    assert table.add_constraint("filled", "n IS NOT NULL", validator=lambda *_: None).committed
+
+
 def test_limited_text_inside_others_becomes_longer(tmp_path):
     inner = {"type": "struct", "fields": [field("x", "varchar(5)"), field("y", "char(3)")]}
     columns = [field("s", inner), field("a", {"type": "array", "elementType": "varchar(4)", "containsNull": True})]

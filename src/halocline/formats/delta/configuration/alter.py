@@ -116,7 +116,8 @@ def check_new(columns: Sequence[Field]) -> None:
             raise SchemaError(
                 f"column {each.name} cannot be NOT NULL: existing rows have no value for it",
                 sides={"column": each.name, "nullable": "false"},
-                next_step="Add it nullable, fill it, then forbid nulls.",
+                next_step="Add it nullable and fill it; a constraint forbids nulls from then on: "
+                f"add_constraint(name, '{each.name} IS NOT NULL'), or ADD CONSTRAINT in SQL.",
             )
 
 

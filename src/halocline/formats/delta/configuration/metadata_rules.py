@@ -120,7 +120,7 @@ def _check_foreign_formats(configuration: Mapping[str, str]) -> None:
             "a table is shown to Iceberg only if its files are written so that Iceberg can read them",
             condition="PROPERTY_INVALID",
             sides={"given": f"{FOREIGN_FORMATS}={configuration[FOREIGN_FORMATS]}", "needed": "icebergCompat"},
-            next_step=f"Set {ICEBERG_SWITCHES[1]}=true as well, or leave iceberg out.",
+            next_step="Leave iceberg out; such files are not written here, so only Delta Spark can keep such a table.",
         )
 
 
