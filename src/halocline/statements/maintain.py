@@ -11,10 +11,10 @@ from pyspark.sql.types import StructType
 
 from halocline.delta.tables import checks_retention
 from halocline.errors import InputError, nearest
+from halocline.formats.delta.actions.folders import folder_name
 from halocline.formats.delta.configuration.properties import KNOWN
 from halocline.schema import Struct
 from halocline.schema.json_edge import struct_from_json, to_json
-from halocline.spark.scan.folders import folder_name
 from halocline.spark.types.file_layout import FileLayout
 from halocline.statements.declaration import create_statement, protocol_properties
 from halocline.statements.references import moment

@@ -10,12 +10,12 @@ that fulfils it.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
-from halocline.spark.types.partition_values import NULL_FOLDER, PartitionValues
+from halocline.formats.delta.actions.folders import NULL_FOLDER, unescaped
+from halocline.spark.types.partition_values import PartitionValues
 
 MOST_LAYOUTS: Final = 4
 """More would cost more in planning than they save in reading."""
@@ -24,8 +24,6 @@ MOST_FOLDERS: Final = 4000
 """Spark parses the name of every folder while it plans."""
 
 _TYPES: Final = frozenset({"string", "byte", "short", "integer", "long", "date", "boolean"})
-_ESCAPE: Final = re.compile(r"%([0-9A-Fa-f]{2})")
-_UNSAFE: Final = re.compile(r"""[\x00-\x1f"#%'*/:=?\\\x7f{\[\]^]""")
 
 _Parsed: TypeAlias = tuple[str, tuple[tuple[str, str], ...]]
 
@@ -77,27 +75,6 @@ def layouts(
     return [FolderLayout(names, found[base, names]) for base, names in chosen], [n for n in rest if n not in taken]
 
 
-def folder_name(name: str, value: str | None) -> str:
-    """The folder for one partition value, as Spark would name it.
-
-    Example:
-        >>> folder_name("at", "10:00"), folder_name("at", None)
-        ('at=10%3A00', 'at=__HIVE_DEFAULT_PARTITION__')
-    """
-    return f"{_escape(name)}={_escape(value) if value else NULL_FOLDER}"
-
-
-def parse_folder(folder: str) -> tuple[str, str | None]:
-    """The partition column and the value that a folder's name stands for.
-
-    Example:
-        >>> parse_folder("at=10%3A00")
-        ('at', '10:00')
-    """
-    name, _, value = folder.partition("=")
-    return _unescape(name), None if value == NULL_FOLDER else _unescape(value)
-
-
 def _parse(folder: str, values: PartitionValues, reserved: Collection[str]) -> _Parsed | None:
     """The folder above all that name values, and the names and values from there on."""
     segments = folder.split("/")
@@ -106,7 +83,7 @@ def _parse(folder: str, values: PartitionValues, reserved: Collection[str]) -> _
         name, _, value = segments.pop().partition("=")
         if not name or not value:
             return None
-        pairs.insert(0, (_unescape(name), value))
+        pairs.insert(0, (unescaped(name), value))
     names = [name for name, _ in pairs]
     wanted = {column.key for column in values.columns}
     lowered = [name.lower() for name in names]
@@ -121,14 +98,6 @@ def _agrees(folders: dict[str, str], values: PartitionValues, group: int) -> boo
         if name == NULL_FOLDER:
             if text is not None:
                 return False
-        elif text is None or text != canonical or _unescape(name) != text:
+        elif text is None or text != canonical or unescaped(name) != text:
             return False
     return True
-
-
-def _escape(text: str) -> str:
-    return _UNSAFE.sub(lambda found: f"%{ord(found[0]):02X}", text)
-
-
-def _unescape(text: str) -> str:
-    return _ESCAPE.sub(lambda found: chr(int(found[1], 16)), text)

@@ -34,9 +34,6 @@ from halocline.spark.types.columns import (
     text_literal,
 )
 
-NULL_FOLDER: Final = "__HIVE_DEFAULT_PARTITION__"
-"""What a folder's name says for null."""
-
 _RANGES: Final[Mapping[str, int]] = {"byte": 7, "short": 15, "integer": 31, "long": 63}
 _DATE: Final = re.compile(r"(?P<year>[+-]?\d{4,7})-(?P<month>\d{1,2})-(?P<day>\d{1,2})", re.ASCII)
 _MOMENT: Final = re.compile(

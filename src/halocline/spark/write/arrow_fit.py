@@ -20,6 +20,7 @@ import pyarrow.compute as pc
 
 from halocline.errors import ConstraintError, SchemaError, nearest
 from halocline.formats.delta.actions.action import repeated
+from halocline.formats.delta.actions.folders import NULL_FOLDER
 from halocline.formats.delta.configuration.column_mapping import physical_name
 from halocline.schema.arrow import ArrowTypes
 from halocline.schema.arrow_arrays import ArrowArrays
@@ -27,7 +28,6 @@ from halocline.schema.types import Field, Struct, decimal_of, is_void
 from halocline.schema.visitor import types
 from halocline.spark.scan.not_null import is_complete
 from halocline.spark.types.assignment import Assignment, Casting
-from halocline.spark.types.partition_values import NULL_FOLDER
 from halocline.spark.write.physical import Physical, beyond_text
 
 

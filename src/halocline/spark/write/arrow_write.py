@@ -31,11 +31,11 @@ import pyarrow.parquet as pq
 
 from halocline.errors import InputError, UnsupportedError
 from halocline.formats.delta.actions.action import Add
+from halocline.formats.delta.actions.folders import folder_name
 from halocline.formats.delta.actions.locations import encoded_path
 from halocline.formats.delta.configuration.column_mapping import parquet_id
 from halocline.schema.arrow import ArrowTypes
 from halocline.schema.types import Field, Path
-from halocline.spark.scan.folders import folder_name
 from halocline.spark.scan.footers import leaf_types
 from halocline.spark.scan.packing import handy, packed
 from halocline.spark.types.arrow_rows import fetched

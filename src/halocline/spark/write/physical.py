@@ -12,6 +12,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Final
 
 from halocline.errors import InputError, SchemaError
+from halocline.formats.delta.actions.folders import NULL_FOLDER
 from halocline.formats.delta.configuration.column_mapping import physical_field, physical_name
 from halocline.schema.types import Field, Primitive, Struct
 from halocline.schema.visitor import map_fields, nullable
@@ -19,7 +20,6 @@ from halocline.spark.types.assignment import Assignment, Casting
 from halocline.spark.types.columns import quoted, selected, spark_schema
 from halocline.spark.types.file_columns import without_void
 from halocline.spark.types.file_layout import FileLayout
-from halocline.spark.types.partition_values import NULL_FOLDER
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

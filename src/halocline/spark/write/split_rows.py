@@ -24,6 +24,7 @@ import msgspec
 import pyarrow as pa
 
 from halocline.errors import ConstraintError, SchemaError
+from halocline.formats.delta.actions.folders import folder_name
 from halocline.formats.index.log.actions import IndexMetadata, SplitAdd
 from halocline.formats.index.split.fields import IndexField, fields_of
 from halocline.formats.index.split.library import guarded, library
@@ -32,7 +33,6 @@ from halocline.schema.arrow import arrow_schema
 from halocline.schema.json_edge import parse
 from halocline.schema.types import Struct
 from halocline.schema.visitor import nullable, without_metadata
-from halocline.spark.scan.folders import folder_name
 from halocline.spark.scan.packing import packed
 from halocline.spark.types.arrow_rows import fetched
 from halocline.spark.types.columns import quoted

@@ -20,7 +20,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Final
 
 from halocline.errors import HaloclineError, StorageFullError
-from halocline.spark.scan.folders import parse_folder
+from halocline.formats.delta.actions.folders import parse_folder
 from halocline.spark.scan.footers import at_once, footers
 from halocline.spark.session.file_system import remove_folder, spark_address
 from halocline.spark.session.session import check_session, settings, tagged, unabridged

@@ -28,6 +28,7 @@ from halocline.errors import (
 )
 from halocline.formats.base import TableFormat, formats_at
 from halocline.formats.delta.actions.action import Add
+from halocline.formats.delta.actions.folders import parse_folder
 from halocline.formats.delta.actions.locations import encoded_path
 from halocline.formats.delta.commit.provenance import CommitDescription
 from halocline.formats.delta.configuration.column_mapping import mode_of
@@ -35,7 +36,6 @@ from halocline.formats.delta.features.approval import approve_change
 from halocline.formats.delta.log.action_types import TEXT_MAP
 from halocline.schema.types import Field, Struct
 from halocline.spark.scan.arrow_scan import is_julian
-from halocline.spark.scan.folders import parse_folder
 from halocline.spark.scan.footers import check_foreign, footers, leaf_types
 from halocline.spark.types import input_schema
 from halocline.spark.types.columns import quoted

@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from typing import Final
 
 from halocline.errors import InputError, UnsupportedError
+from halocline.formats.delta.actions.folders import folder_name
 from halocline.formats.delta.actions.locations import locate
-from halocline.spark.scan.folders import folder_name
 from halocline.spark.types.file_layout import FileLayout
 from halocline.spark.types.partition_values import PartitionValues
 from halocline.table.delta.opened import Opened

@@ -7,7 +7,7 @@ import pytest
 
 from halocline.schema import Primitive
 from halocline.spark.scan import folders
-from halocline.spark.scan.folders import folder_name, layouts, parse_folder
+from halocline.spark.scan.folders import layouts
 from halocline.spark.types.partition_values import PartitionColumn, PartitionValues
 
 
@@ -74,12 +74,3 @@ def test_too_many_layouts_or_folders_are_left_to_the_log(monkeypatch):
     assert len(divided(known, *(f"{n}/p={n}/f" for n in range(6)))[0]) == folders.MOST_LAYOUTS
     monkeypatch.setattr(folders, "MOST_FOLDERS", 5)
     assert divided(known, *(f"p={n}/f" for n in range(6))) == ([], list(range(6)))
-
-
-@pytest.mark.parametrize("text", ["a b", "10:00", "é", "%", "a=b", "[x]^{", "\x01\x7f", "'\"#*?\\"])
-def test_folder_names_are_read_back(text):
-    name = folder_name("co=l", text)
-
-    assert parse_folder(name) == ("co=l", text)
-    assert "/" not in name
-    assert name.count("=") == 1
