@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pyarrow.parquet as pq
 import pytest
 from pyspark.errors import PySparkException
 
 import halocline as hc
 from halocline.errors import ConstraintError, HaloclineError, InputError, NotFoundError, SchemaError, UnsupportedError
+from halocline.formats.delta.snapshot.snapshot import Snapshot
 from halocline.spark.session.session import settings
 
 DAY = "DATE'2026-11-0{}'"
@@ -888,3 +891,23 @@ def test_limited_text_is_made_longer_by_alter_column(lake):
     lake.sql("ALTER TABLE w ALTER COLUMN v TYPE STRING")
     lake.sql("INSERT INTO w VALUES ('abcde', NULL)")
     assert rows(lake, "SELECT v, s.x FROM w") == [("abcd", "abc"), ("abcde", None)]
+
+
+def test_manifests_follow_every_statement_where_the_table_says_so(lake):
+    enabled = "TBLPROPERTIES ('delta.compatibility.symlinkFormatManifest.enabled' = 'true')"
+    lake.sql(f"CREATE TABLE m (id INT, p STRING) PARTITIONED BY (p) {enabled}")
+    folder = lake.table("m").store.address("_symlink_format_manifest")
+    for statement in (
+        "INSERT INTO m VALUES (1, 'a'), (2, 'b'), (3, 'b')",
+        "INSERT INTO m VALUES (4, 'a')",
+        "UPDATE m SET id = 5 WHERE id = 2",
+        "MERGE INTO m USING (SELECT 6 id, 'c' p) v ON m.id = v.id WHEN NOT MATCHED THEN INSERT *",
+        "OPTIMIZE m",
+        "DELETE FROM m WHERE p = 'a'",
+    ):
+        lake.sql(statement)
+        lines = {line for each in Path(folder).rglob("manifest") for line in each.read_text().splitlines()}
+        table = lake.table("m")
+        files = map(table.store.address, Snapshot.load(table.store).files()["path"].to_pylist())
+        assert lines == {f"file:{each}" for each in files}, statement
+    assert {each.name for each in Path(folder).iterdir() if any(each.iterdir())} == {"p=b", "p=c"}

@@ -217,29 +217,3 @@ def test_limited_text_inside_others_becomes_longer(tmp_path):
     assert length(table) is None
     table.widen_column("a", {"type": "array", "elementType": "varchar(6)", "containsNull": True})
     assert length(table, 1) == "array<varchar(6)>"
-
-
-def test_manifests_list_the_files_of_each_partition(tmp_path):
-    rows = pa.table({"id": [1, 2, 3], "part": ["a", "b c", None]})
-    table = hc.Table.create(tmp_path / "t", rows, partition_by="part")
-    assert table.generate() == [
-        f"_symlink_format_manifest/{folder}/manifest"
-        for folder in ("part=__HIVE_DEFAULT_PARTITION__", "part=a", "part=b c")
-    ]
-    (line,) = (tmp_path / "t" / "_symlink_format_manifest" / "part=a" / "manifest").read_text().splitlines()
-    assert pa.parquet.read_table(line.removeprefix("file:"), partitioning=None)["id"].to_pylist() == [1]
-    import deltalake
-
-    deltalake.DeltaTable(str(tmp_path / "t")).delete("part = 'a'")
-    assert len(hc.Table.for_path(tmp_path / "t").generate("SYMLINK_FORMAT_MANIFEST")) == 2
-    assert not (tmp_path / "t" / "_symlink_format_manifest" / "part=a" / "manifest").exists()
-    with pytest.raises(InputError) as refused:
-        table.generate("symlink_format_manifst")
-    assert refused.value.sides["nearest"] == "symlink_format_manifest"
-
-
-def test_manifests_that_would_be_read_wrong_are_refused(tmp_path):
-    properties = {"delta.columnMapping.mode": "name"}
-    table = hc.Table.create(tmp_path / "t", pa.table({"id": [1]}), properties=properties)
-    with pytest.raises(hc.UnsupportedError, match="wrong"):
-        table.generate()

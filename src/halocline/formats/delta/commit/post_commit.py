@@ -1,4 +1,4 @@
-"""What follows a commit: a checkpoint when it is due, a checksum, and a shorter log.
+"""What follows a commit: manifests where the table has them, a checkpoint when it is due, a checksum, a shorter log.
 
 None of this is needed for the commit to hold, so nothing here makes it fail: whatever goes wrong is logged and listed
 in the outcome. The order matters to whoever reads after a crash: the checkpoint is whole before the pointer names it,
@@ -21,11 +21,13 @@ from halocline.formats.delta.actions.action import Commit, CommitInfo, Metadata
 from halocline.formats.delta.actions.protocol import protocol_of
 from halocline.formats.delta.commit.intent import Intent
 from halocline.formats.delta.commit.log_cleanup import clean_log
+from halocline.formats.delta.commit.manifests import are_due, touched_by, write_manifests
 from halocline.formats.delta.configuration.table_configuration import TableConfiguration
 from halocline.formats.delta.log import checksum
 from halocline.formats.delta.log.checkpoint_write import WrittenCheckpoint, is_due, write_checkpoint
 from halocline.formats.delta.log.checksum import Summary
 from halocline.formats.delta.log.replay import KnownVersion
+from halocline.formats.delta.snapshot.snapshot import Snapshot
 from halocline.formats.log import gate
 from halocline.storage.base import Store
 
@@ -67,6 +69,8 @@ def after_commit(store: Store, done: Done, now_ms: int) -> tuple[str, ...]:
             problems.append(f"{what}: {error}")
             return None
 
+    if are_due(done.before, intent.configuration, intent.actions):
+        tried("its manifests", lambda: _write_manifests(store, done))
     summary = tried("counting its files", lambda: _carried_on(store, done))
     files = summary.table_size.files if summary is not None else 0
     checkpoint = None
@@ -78,6 +82,15 @@ def after_commit(store: Store, done: Done, now_ms: int) -> tuple[str, ...]:
         clean = partial(clean_log, store, intent.configuration, now_ms=now_ms, newest=version, supports=supports)
         tried("cleaning the log", clean)
     return tuple(problems)
+
+
+def _write_manifests(store: Store, done: Done) -> None:
+    touched = touched_by(done.before, done.intent.configuration, done.intent.actions)
+    written, newest = -1, done.version
+    while written < newest:  # who commits meanwhile may have written the same manifests first, and newer ones
+        snapshot = Snapshot.load(store, release=done.release, known=done.known)
+        write_manifests(snapshot, touched)
+        written, newest = snapshot.version, Snapshot.load(store, release=done.release, known=done.known).version
 
 
 def _checkpoint(store: Store, done: Done, now_ms: int) -> WrittenCheckpoint:

@@ -38,6 +38,8 @@ _NOT_FOR_PARTITIONS: Final = frozenset({"variant", "void"})
 
 LOG_RETENTION: Final = "delta.logRetentionDuration"
 FILE_RETENTION: Final = "delta.deletedFileRetentionDuration"
+MANIFESTS: Final = "delta.compatibility.symlinkFormatManifest.enabled"
+_VECTORS: Final = "delta.enableDeletionVectors"
 FOREIGN_FORMATS: Final = "delta.universalFormat.enabledFormats"
 ICEBERG_SWITCHES: Final = tuple(f"delta.enableIcebergCompatV{version}" for version in (1, 2, 3))
 
@@ -92,6 +94,8 @@ def check_properties(configuration: Mapping[str, str], before: Mapping[str, str]
         _check_retention(TableProperties(configuration))
     if FOREIGN_FORMATS in changed:
         _check_foreign_formats(configuration)
+    if changed & {MANIFESTS, _VECTORS, MODE} and properties.flag(configuration, MANIFESTS):
+        _check_manifests(configuration)
     both = ("delta.enableRowTracking", "delta.rowTrackingSuspended")
     if all(properties.flag(configuration, key) for key in both):
         raise InputError(
@@ -110,6 +114,20 @@ def _check_retention(properties: TableProperties) -> None:
             condition="PROPERTY_INVALID",
             sides={key: properties.get(key, f"{KNOWN[key].default} (default)") for key in keys},
             next_step=f"Set {LOG_RETENTION} to at least {FILE_RETENTION}.",
+        )
+
+
+def _check_manifests(configuration: Mapping[str, str]) -> None:
+    vectors, mode = properties.flag(configuration, _VECTORS), mode_of(configuration)
+    if vectors or mode != "none":
+        raise InputError(
+            "who reads manifests would read the table wrong",
+            condition="PROPERTY_INVALID",
+            sides={
+                "table": f"{MANIFESTS}=true and " + (f"{_VECTORS}=true" if vectors else f"{MODE}={mode}"),
+                "readers of manifests": "know neither deletion vectors nor column mapping",
+            },
+            next_step="Set one of them only.",
         )
 
 
