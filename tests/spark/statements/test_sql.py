@@ -564,16 +564,6 @@ def test_a_value_that_other_rows_decide_is_refused(unharmed, value):
         assert "__halocline" not in str(refused.value)
 
 
-def test_rows_of_nothing_but_nulls_are_rows(lake):
-    lake.sql("CREATE TABLE nested (id INT, s STRUCT<a: INT, b: STRING>)")
-    lake.sql("INSERT INTO t VALUES (NULL, NULL, NULL)")
-    lake.sql("INSERT INTO nested VALUES (NULL, NULL), (1, named_struct('a', NULL, 'b', NULL))")
-    assert lake.sql("SELECT * FROM t WHERE id IS NULL").collect() == [(None, None, None)]
-    assert [row.s for row in lake.sql("SELECT * FROM nested ORDER BY id").collect()] == [None, (None, None)]
-    with pytest.raises(SchemaError, match="only void columns"):
-        lake.sql("CREATE TABLE nothing AS SELECT NULL AS a")
-
-
 def test_a_with_stands_before_an_update_and_a_delete(lake):
     lake.sql("CREATE TABLE ids AS SELECT 2L AS k")
     few = "WITH few AS (SELECT k FROM ids), more AS (SELECT k + 1 AS k FROM few)"
