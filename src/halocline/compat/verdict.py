@@ -34,15 +34,15 @@ from halocline.compat.fix import Fix, nearest_fix
 from halocline.compat.knowledge import Knowledge
 from halocline.compat.product import Evidence, checked_operation, is_number
 from halocline.compat.protocol import Protocol
+from halocline.compat.refusal import features_first, refusal
 from halocline.compat.release import Release
 from halocline.compat.support import Answered, Support, support_of
 from halocline.compat.terms import Terms, base
-from halocline.errors import IncompatibleError, nearest
+from halocline.errors import nearest
 from halocline.html import html_answer
 from halocline.versions import Version
 
 _NOTHING: frozenset[str] = frozenset()
-_TOO_OLD = {"reader": "READER_TOO_OLD", "writer": "WRITER_TOO_OLD"}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -168,6 +168,11 @@ class Verdict:
         return frozenset(reason.feature for reason in self.reasons if reason.feature)
 
     @property
+    def is_known(self) -> bool:
+        """True if anything is known about the release and tables of this format."""
+        return self._support.known
+
+    @property
     def provided(self) -> frozenset[str]:
         """The tokens that the release provides for the operation."""
         return self._support.provided
@@ -262,7 +267,7 @@ def check(
     """Returns if the release may act, raises otherwise. What is unknown does not pass."""
     verdict = can(release, table, operation)
     if not verdict.ok:
-        raise _refusal(verdict, subject)
+        raise refusal(verdict, subject)
 
 
 @lru_cache(maxsize=16384)
@@ -322,7 +327,7 @@ def _reasons(verdict: Verdict) -> Iterator[Reason]:
     found = {token: support.answer(token, need.uses(token), need.table) for token in need.required - support.provided}
     # A refusal hides everything behind it; without one, wrong and unknown stand side by side.
     told = {Answer.REFUSED} if verdict.refused else {Answer.WRONG, Answer.UNKNOWN}
-    for token in sorted(found, key=_features_first):
+    for token in sorted(found, key=features_first):
         if found[token].answer in told:
             yield _reason(verdict, token, found[token])
     if verdict.wrong:
@@ -338,10 +343,6 @@ def _reasons(verdict: Verdict) -> Iterator[Reason]:
                     told_once.setdefault((token, answered), []).append(operation)
         for (token, answered), operations in told_once.items():
             yield _reason(verdict, token, answered, ", ".join(operations))
-
-
-def _features_first(token: str) -> tuple[bool, str]:
-    return is_number(token), token
 
 
 def _reason(verdict: Verdict, token: str, found: Answered, operation: str = "") -> Reason:
@@ -408,44 +409,3 @@ def _why_unknown(verdict: Verdict) -> str:
     last = product.last or "any later one"
     known = f"nothing is known about {product.name} {release.version}: known are {product.first} to {last}"
     return f"{known}; {product.numbering}" if product.numbering else known
-
-
-def _refusal(verdict: Verdict, subject: str) -> IncompatibleError:
-    root = verdict.operation.partition(".")[0]
-    side = "reader" if root == "read" else "writer"
-    names = [token for token in sorted(verdict.blockers, key=_features_first) if not is_number(token)]
-    numbers = [token for token in sorted(verdict.blockers) if is_number(token)]
-    if verdict.unknown:
-        message = f"it is not known whether {verdict.release} may {root} {subject}: {verdict.reasons[0]}."
-    elif verdict.wrong:
-        message = f"{verdict.release} would {root} {subject} wrongly. {in_one_line(verdict.reasons)}."
-    elif names:
-        message = f"{subject} requires {side} feature{'s' if len(names) > 1 else ''} {', '.join(names)}."
-    else:
-        message = f"{subject} requires {', '.join(map(called, numbers))}."
-    condition = "RELEASE_UNKNOWN" if verdict.unknown else _TOO_OLD[side]
-    sides = {"table": _table_side(verdict.protocol, root), "you are": _release_side(verdict, root)}
-    if verdict.refused and (peculiar := [reason for reason in verdict.reasons if ": " in reason.text]):
-        sides["because"] = in_one_line(peculiar)
-    fix = (
-        verdict.fix.sentence(subject)
-        if verdict.fix
-        else f"See who could: halocline matrix --protocol '{verdict.protocol}'"
-    )
-    return IncompatibleError(message, condition=condition, sides=sides, next_step=fix)
-
-
-def _table_side(protocol: Protocol, root: str) -> str:
-    listed = protocol.reader_features if root == "read" else protocol.writer_features
-    if listed is None:
-        return str(protocol)
-    title = "readerFeatures" if root == "read" else "writerFeatures"
-    return f"({protocol.reader},{protocol.writer})  {title}: {', '.join(sorted(listed)) or 'none'}"
-
-
-def _release_side(verdict: Verdict, root: str) -> str:
-    if not verdict._support.known:
-        return str(verdict.release)
-    provided = sorted(verdict.provided, key=_features_first)
-    names = [token for token in provided if not is_number(token)] or provided
-    return f"{verdict.release}, which {root}s: {', '.join(names) or 'nothing'}"
