@@ -15,7 +15,8 @@ from typing import Any, Final
 
 from halocline.formats.delta.configuration.schema import Column
 from halocline.formats.delta.stats.bounds import Family, single
-from halocline.formats.delta.stats.predicate import BLANKS, Literal, LiteralKind, Operator, plain_number
+from halocline.formats.delta.stats.literal import BLANKS, Literal, LiteralKind, plain_number
+from halocline.formats.delta.stats.predicate import Operator
 from halocline.formats.delta.stats.timestamps_text import days_of, microseconds_of, range_of
 from halocline.schema.char_types import is_padded, length_of
 from halocline.schema.types import decimal_of

@@ -14,13 +14,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from decimal import Decimal, InvalidOperation
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from halocline.errors import InputError
 from halocline.formats.delta.configuration.schema import Column, Schema
-from halocline.formats.delta.stats.timestamps_text import days_of
+from halocline.formats.delta.stats.literal import NULL, Literal, LiteralKind, is_plain, literal_of
 from halocline.schema.types import Array, Map
 
 if TYPE_CHECKING:
@@ -56,25 +55,6 @@ _FLIPPED: Final = {
 
 _NAMES_A_CLASS: Final = re.compile(r"Required keyword: '\w+' missing for <class [^>]*>")
 """How the parser says that an operator, or a word such as BETWEEN, lacks what comes before or behind it."""
-
-
-class LiteralKind(StrEnum):
-    """What a literal is in SQL. Its value is an int, Decimal or float, a text, a bool, or a number of days."""
-
-    NUMBER = "number"
-    TEXT = "text"
-    BOOLEAN = "boolean"
-    DATE = "date"
-    TIMESTAMP = "timestamp"
-    TIMESTAMP_NTZ = "timestamp_ntz"
-
-
-@dataclass(frozen=True, slots=True)
-class Literal:
-    """A value in the predicate. Timestamps are kept as text, since their meaning may depend on a zone."""
-
-    kind: LiteralKind
-    value: int | Decimal | float | str | bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,24 +117,14 @@ class Anything:
 
 
 Test: TypeAlias = Comparison | NullTest | StartsWith | All | AnyOf | Never | Always | Anything
-_NULL: Final = object()
 _PREFIX_PATTERN: Final = re.compile(r"([^%_\\]*)%")
 _PLAIN_PATTERN: Final = re.compile(r"[^%_\\]*")
-_WHOLE_NUMBER: Final = re.compile(r"[+-]?\d+", re.ASCII)
-_PLAIN_NUMBER: Final = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 _AS_TEXT: Final = {
     **dict.fromkeys(("byte", "short", "integer", "long"), re.compile(r"0|-?[1-9]\d*", re.ASCII)),
     "date": re.compile(r"\d{4}-\d{2}-\d{2}", re.ASCII),
 }
 """How values of a type are spelt as text."""
-BLANKS: Final = "".join(map(chr, range(ord(" ") + 1)))
-"""What Spark leaves out around text that it reads as a number or a time."""
-_BITS: Final = {"TINYINT": 8, "SMALLINT": 16, "INT": 32, "BIGINT": 64}
 _LONGEST: Final = 1_000_000
-# The parts of parsed nodes that are looked at.
-_UNDERSTOOD: Final = frozenset(
-    {"this", "expression", "expressions", "low", "high", "to", "safe", "negate", "is_string", "table", "db", "catalog"}
-)
 _FILE_METADATA: Final = "_metadata"
 
 
@@ -252,7 +222,7 @@ class _Translator:
     def test(self, node: exp.Expr, negated: bool) -> Test:
         from sqlglot import exp
 
-        if not _is_plain(node):
+        if not is_plain(node):
             return Anything()
         # Some negations stand in the node itself rather than around it.
         negated = negated != bool(node.args.get("negate"))
@@ -286,13 +256,13 @@ class _Translator:
         return Anything()
 
     def _comparison(self, left: exp.Expr, operator: Operator, right: exp.Expr, negated: bool) -> Test:
-        column, literal = self._column(left), _literal(right)
+        column, literal = self._column(left), literal_of(right)
         if column is None or literal is None:
-            column, literal = self._column(right), _literal(left)
+            column, literal = self._column(right), literal_of(left)
             operator = _FLIPPED.get(operator, operator)
         if column is None or isinstance(column.type, Map):
             return Anything()
-        if literal is _NULL:
+        if literal is NULL:
             return Never()
         if not isinstance(literal, Literal):
             return Anything()
@@ -300,8 +270,8 @@ class _Translator:
 
     def _null_safe(self, node: exp.NullSafeEQ, negated: bool) -> Test:
         for column, literal in (
-            (self._column(node.this), _literal(node.expression)),
-            (self._column(node.expression), _literal(node.this)),
+            (self._column(node.this), literal_of(node.expression)),
+            (self._column(node.expression), literal_of(node.this)),
         ):
             if column is None or literal is None or isinstance(column.type, Map):
                 continue
@@ -319,7 +289,7 @@ class _Translator:
         return _any(parts) if negated else _all(parts)
 
     def _in(self, node: exp.In, negated: bool) -> Test:
-        column, literals = self._column(node.this), [_literal(each) for each in node.expressions]
+        column, literals = self._column(node.this), [literal_of(each) for each in node.expressions]
         if (
             column is None
             or not literals
@@ -332,7 +302,7 @@ class _Translator:
         return _all(parts) if negated else _any(parts)
 
     def _like(self, node: exp.Like) -> Test:
-        column, literal = self._column(node.this), _literal(node.expression)
+        column, literal = self._column(node.this), literal_of(node.expression)
         if column is None or column.type.name != "string" or not isinstance(literal, Literal):
             return Anything()
         pattern = str(literal.value)
@@ -343,17 +313,12 @@ class _Translator:
         return Anything()
 
 
-def _is_plain(node: exp.Expr) -> bool:
-    """Whether a node says nothing beyond what is read of it; an unknown modifier may change everything."""
-    return all(name in _UNDERSTOOD or not value for name, value in node.args.items())
-
-
 def _are_alike(literals: list[Literal | object | None]) -> bool:
     """Whether literals of one list leave each other as they are: Spark brings all of them to one type."""
     kinds = {
         (each.kind, isinstance(each.value, float)) if isinstance(each, Literal) else None
         for each in literals
-        if each is not _NULL
+        if each is not NULL
     }
     return len(kinds) <= 1
 
@@ -383,96 +348,6 @@ def _any(parts: list[Test]) -> Test:
             return certain
     kept = tuple(part for part in parts if not isinstance(part, Never))
     return Never() if not kept else kept[0] if len(kept) == 1 else AnyOf(kept)
-
-
-def _literal(node: exp.Expr) -> Literal | object | None:
-    """The literal; `_NULL` for null; None for anything else."""
-    from sqlglot import exp
-
-    if not _is_plain(node):
-        return None
-    if isinstance(node, exp.Paren):
-        return _literal(node.this)
-    if isinstance(node, exp.Null):
-        return _NULL
-    if isinstance(node, exp.Boolean):
-        return Literal(LiteralKind.BOOLEAN, bool(node.this))
-    if isinstance(node, exp.Literal):
-        return Literal(LiteralKind.TEXT, node.this) if node.is_string else _number(node.this)
-    if isinstance(node, exp.Neg):
-        inner = _literal(node.this)
-        if isinstance(inner, Literal) and inner.kind is LiteralKind.NUMBER and not isinstance(inner.value, str):
-            return Literal(LiteralKind.NUMBER, -inner.value)
-        return None
-    if isinstance(node, exp.Cast):
-        inner = _literal(node.this)
-        return _cast(inner, node.to) if isinstance(inner, Literal) else inner
-    return None
-
-
-def _number(text: str) -> Literal | None:
-    try:
-        if _WHOLE_NUMBER.fullmatch(text):
-            return Literal(LiteralKind.NUMBER, int(text))
-        value = float(text) if "e" in text.lower() else Decimal(text)
-    except (ValueError, InvalidOperation):
-        return None
-    return Literal(LiteralKind.NUMBER, value)
-
-
-def _cast(literal: Literal, to: exp.DataType) -> Literal | None:
-    """What a cast of a literal is worth, where the cast loses nothing; None where it is not certain."""
-    from sqlglot import exp
-
-    kind, text = to.this, str(literal.value).strip(BLANKS)
-    is_text = literal.kind is LiteralKind.TEXT
-    is_number = (is_text or literal.kind is LiteralKind.NUMBER) and plain_number(text) is not None
-    if kind in exp.DataType.INTEGER_TYPES:
-        return _cast_whole(text, to) if is_number else None
-    if kind is exp.DataType.Type.DECIMAL:
-        return _cast_decimal(text, to) if is_number else None
-    if kind is exp.DataType.Type.DOUBLE:
-        return Literal(LiteralKind.NUMBER, float(text)) if is_number else None
-    if kind in (exp.DataType.Type.TEXT, exp.DataType.Type.VARCHAR):
-        return literal if is_text and not to.expressions else None
-    if kind is exp.DataType.Type.DATE:
-        days = days_of(text) if is_text else None
-        return (
-            literal if literal.kind is LiteralKind.DATE else None if days is None else Literal(LiteralKind.DATE, days)
-        )
-    if kind in (exp.DataType.Type.TIMESTAMPTZ, exp.DataType.Type.TIMESTAMPLTZ):
-        return Literal(LiteralKind.TIMESTAMP, text) if is_text else None
-    if kind is exp.DataType.Type.TIMESTAMPNTZ:
-        return Literal(LiteralKind.TIMESTAMP_NTZ, text) if is_text else None
-    return None
-
-
-def plain_number(text: str) -> str | None:
-    """Text that every engine reads as the same number, without blanks around it; None for any other.
-
-    Example:
-        >>> plain_number(" 1.5e3 "), plain_number("1_0"), plain_number("inf")
-        ('1.5e3', None, None)
-    """
-    text = text.strip(BLANKS)
-    return text if _PLAIN_NUMBER.fullmatch(text) else None
-
-
-def _cast_whole(text: str, to: exp.DataType) -> Literal | None:
-    limit = 2 ** (_BITS.get(to.this.value, 1) - 1)
-    fits = _WHOLE_NUMBER.fullmatch(text) and -limit <= int(text) < limit
-    return _number(text) if fits else None
-
-
-def _cast_decimal(text: str, to: exp.DataType) -> Literal | None:
-    digits = [int(each.name) for each in to.expressions if each.name.isdigit()]
-    precision, scale = (*digits, 0)[:2] if digits else (10, 0)
-    try:
-        value = Decimal(text)
-        exact = value == value.quantize(Decimal(1).scaleb(-scale)) and value.adjusted() < precision - scale
-    except (InvalidOperation, ValueError):
-        return None
-    return Literal(LiteralKind.NUMBER, value) if exact else None
 
 
 def _invalid(text: str, problem: str) -> InputError:

@@ -19,13 +19,13 @@ import pyarrow.compute as pc
 from halocline.errors import UnsupportedError
 from halocline.formats.delta.configuration.schema import Column, Schema
 from halocline.formats.delta.stats.bounds import Family, arrow_type_of, family_of
+from halocline.formats.delta.stats.literal import LiteralKind
 from halocline.formats.delta.stats.literal_ranges import range_for
 from halocline.formats.delta.stats.predicate import (
     All,
     Always,
     AnyOf,
     Comparison,
-    LiteralKind,
     Never,
     NullTest,
     Operator,
