@@ -19,6 +19,7 @@ import msgspec
 from halocline.errors import AlreadyExistsError, ConflictError, NotFoundError
 from halocline.plan.apply.journal import FOLDER
 from halocline.storage.base import Store
+from halocline.storage.process import is_process
 
 LEASE_S: Final = 60.0
 _PATH: Final = f"{FOLDER}/lease.json"
@@ -39,7 +40,7 @@ class LeaseHolder(msgspec.Struct, frozen=True, rename="camel"):
         """Whether it has run out, or its process can be seen to be gone."""
         if self.until_ms <= _now():
             return True
-        return self.host == socket.gethostname() and not _alive(self.process)
+        return self.host == socket.gethostname() and not is_process(self.process)
 
 
 @dataclass
@@ -129,16 +130,6 @@ def _taken(holder: LeaseHolder | None, by: str) -> ConflictError:
         },
         next_step="See how far it is: halocline status LAKE --watch",
     )
-
-
-def _alive(process: int) -> bool:
-    try:
-        os.kill(process, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return True
 
 
 def _now() -> int:

@@ -48,6 +48,12 @@ def test_a_lease_of_a_process_that_is_gone_from_this_machine_is_taken_over_at_on
         assert holder_of(store).by == "ana"
 
 
+def test_a_lease_of_a_killed_process_that_nobody_has_asked_for_is_taken_over_at_once(store, unreaped):
+    held_by(store, host=lease.socket.gethostname(), process=unreaped)
+    with RolloutLease(store, "ana", "q"):
+        assert holder_of(store).by == "ana"
+
+
 def test_whoever_lost_the_lease_stops_and_does_not_give_back_the_others(store, monkeypatch):
     monkeypatch.setattr(lease, "LEASE_S", 0.0)
     with RolloutLease(store, "ana", "p") as mine:

@@ -27,8 +27,8 @@ import msgspec
 
 from halocline.errors import AlreadyExistsError, ConflictError, HaloclineError, NotFoundError, UnavailableError
 from halocline.formats.hudi.properties import FOLDER
-from halocline.formats.hudi.write.heartbeat import is_process
 from halocline.storage.base import Store
+from halocline.storage.process import is_process
 
 LOCK_FILE: Final = f"{FOLDER}/lock"
 """Where `hoodie.write.lock.filesystem.path` puts the lock unless it is set."""

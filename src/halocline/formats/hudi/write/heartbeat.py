@@ -23,6 +23,7 @@ from halocline.formats.hudi.timeline.instant import HudiInstant
 from halocline.formats.hudi.timeline.timeline import HudiTimeline
 from halocline.formats.hudi.write.rollback import failed_writes, roll_back
 from halocline.storage.base import Store
+from halocline.storage.process import is_process
 
 _EVERY_S: Final = 20.0
 _DEAD_AFTER_MS: Final = 3 * 60 * 1000
@@ -118,14 +119,3 @@ def _dead_writes(store: Store, config: HudiTableConfig) -> list[HudiInstant]:
 
 def _path(instant: str) -> str:
     return f"{FOLDER}/.heartbeat/{instant}"
-
-
-def is_process(number: int) -> bool:
-    """Whether a process of this machine has the number."""
-    try:
-        os.kill(number, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return True

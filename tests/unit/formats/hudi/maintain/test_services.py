@@ -406,6 +406,13 @@ def test_a_lock_of_a_process_of_this_machine_that_has_died_is_taken_over_at_once
             pass
 
 
+def test_a_lock_of_a_killed_process_that_nobody_has_asked_for_is_taken_over_at_once(unreaped):
+    store = MemoryStore()
+    store.put(LOCK_FILE, json.dumps({"lockThreadName": f"{socket.gethostname()}/{unreaped}/MainThread"}).encode())
+    with FileSystemLock(store, wait_s=0, expires_s=900):
+        pass
+
+
 def test_a_lock_that_nobody_gives_back_is_waited_for_and_expires():
     store = MemoryStore()
     FileSystemLock(store).__enter__()

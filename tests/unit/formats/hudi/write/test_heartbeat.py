@@ -57,6 +57,12 @@ def test_a_process_of_this_machine_is_known_to_be_dead_at_once(table):
     assert is_alive(table.store, write.time), "what runs elsewhere cannot be seen from here"
 
 
+def test_a_killed_writer_that_nobody_has_asked_for_is_known_to_be_dead_at_once(table, unreaped):
+    write = table.begin()
+    said(table, write.time, host=socket.gethostname(), pid=unreaped)
+    assert not is_alive(table.store, write.time)
+
+
 def test_an_old_heartbeat_is_that_of_a_dead_writer(table, monkeypatch):
     write = table.begin()
     beat_once(table.store, write.time)
