@@ -131,3 +131,14 @@ def test_of_two_who_add_one_column_in_two_types_one_lands_and_the_other_is_refus
     assert ids(logs.to_df()) == [*range(12), *([20, 21] if isinstance(found[1], SchemaError) else [30, 31])]
     live = {each.path for each in logs.store.list() if each.path.endswith(".parquet")}
     assert live == set(logs.snapshot().files), "the splits of the refused write are gone"
+
+
+def test_splits_of_a_commit_that_is_interrupted_when_it_is_there_stay_readable(spark, logs, monkeypatch):
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("halocline.formats.index.transaction.IndexTransaction._keep_up", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        logs.append(rows(spark, 2, 12))
+    assert logs.version == 1
+    assert ids(logs.to_df()) == list(range(14))

@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final, Generic, Protocol, Self, TypeVar
 
-from halocline.errors import AlreadyExistsError, ConflictError, NotFoundError, UnavailableError
+from halocline.errors import AlreadyExistsError, ConflictError, HaloclineError, NotFoundError, UnavailableError
 from halocline.formats.log.names import LogEntry
 from halocline.storage.base import ObjectMeta, Store
 
@@ -122,6 +122,15 @@ def land(
             proposal = proposal.rebased(winner)
             losses += 1
             version += 1
+
+
+def is_refused(error: BaseException) -> bool:
+    """Whether a commit that raised this is surely not in the log, so that what it would have added may be deleted.
+
+    Our own errors say so, but for those of a store that did not answer. An interrupt may come when the version is
+    there already, and only what follows a commit is under way.
+    """
+    return isinstance(error, HaloclineError) and not isinstance(error, UnavailableError)
 
 
 def _check_not_behind(store: Store, path: Callable[[int], str], version: int) -> ObjectMeta | None:

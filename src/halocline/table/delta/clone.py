@@ -44,6 +44,7 @@ from halocline.formats.delta.features import row_ids
 from halocline.formats.delta.features.approval import approve_change
 from halocline.formats.delta.log.file_actions import adds_from
 from halocline.formats.delta.snapshot.snapshot import Snapshot
+from halocline.formats.log.commit import is_refused
 from halocline.spark.session.file_system import remove_folder
 from halocline.spark.write import beginnings
 from halocline.storage import open_store
@@ -118,7 +119,11 @@ def clone(table: Opened, path: str | os.PathLike[str], asked: CloneRequest = SHA
         parameters = {"source": f"delta.`{table.url}`", "sourceVersion": source.version}
         said = CommitDescription("CLONE", parameters, metrics)
         actions: list[Action] = [*domains, *gone, *adds]
-        transaction.commit(actions, said, configuration=state)
+        try:
+            transaction.commit(actions, said, configuration=state)
+        except BaseException as error:
+            copies.are_open = not is_refused(error)
+            raise
         copies.kept = True
     return made
 
@@ -195,7 +200,10 @@ def _linked(source: Snapshot, path: str, add: Add) -> Add:
 
 
 class _Copies:
-    """Copies of files in a folder of their own, which are deleted again unless they are kept."""
+    """Copies of files in a folder of their own, which are deleted again unless they are kept.
+
+    They stay, and so does the note of them, while it is open whether they belong to a table.
+    """
 
     def __init__(self, source: Store, target: Store, *, is_first: bool) -> None:
         self._source, self._target = source, target
@@ -204,11 +212,14 @@ class _Copies:
         self._noted: list[str] = []
         self._is_first = is_first
         self.kept = False
+        self.are_open = False
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
+        if self.are_open:
+            return
         if not self.kept:
             with contextlib.suppress(HaloclineError, OSError):
                 self._target.delete_many(self._places)

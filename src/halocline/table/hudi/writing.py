@@ -198,9 +198,13 @@ def writing(
 
 
 def _take_back(store: Store, write: HudiWrite) -> None:
-    """Takes a write back that has failed; where the table has moved, its timeline is not that of the write any more."""
+    """Takes a write back that has failed; where the table has moved, its timeline is not that of the write any more.
+
+    One that was interrupted when it had been completed stays: its files are in the table.
+    """
     if table_version(properties(store), store.root) == write.config.version:
-        roll_back(store, write.config, write.instant)
+        if all(each.time != write.time for each in HudiTimeline.load(store, write.config).writes):
+            roll_back(store, write.config, write.instant)
         return
     store.delete_many([path for path, _ in marked_files(store, write.time)])
     delete_markers(store, write.time)

@@ -204,13 +204,17 @@ def written_splits(
         raise InputError(f"a split cannot have {most_rows} rows", sides={"possible": "1 or more"})
     columns = input_schema.columns_of(input_schema.checked_frame(df))
     sink = SplitSink.of(table.store, metadata, columns, most_rows=most_rows)
+    splits: list[SplitAdd] | None = None
     try:
-        yield write_splits(df, sink)
+        splits = write_splits(df, sink)
+        yield splits
     except UnavailableError:
         raise  # whether the commit took effect is not known
-    except BaseException:
-        with contextlib.suppress(HaloclineError, OSError):
-            table.store.delete_many(sink.orphans())
+    except BaseException as error:
+        # An interrupt may come when the commit is there already; what it leaves besides is found by a purge.
+        if splits is None or isinstance(error, Exception):
+            with contextlib.suppress(HaloclineError, OSError):
+                table.store.delete_many(sink.orphans())
         raise
 
 

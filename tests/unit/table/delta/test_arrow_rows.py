@@ -477,3 +477,16 @@ def test_memory_of_an_append_does_not_grow_with_the_number_of_batches(tmp_path):
         return int(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
 
     assert taken(400_000) < 1.5 * taken(50_000), "40,000 batches of ten rows"
+
+
+def test_rows_of_a_commit_that_is_interrupted_when_it_is_there_stay_readable(path, monkeypatch):
+    table = hc.Table.create(path, ROWS)
+
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("halocline.formats.delta.commit.transaction.after_commit", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        table.append_arrow(ROWS)
+    assert table.version == 1
+    assert ids(table) == sorted([1, 2, 3, 4] * 2)

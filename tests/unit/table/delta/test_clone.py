@@ -216,3 +216,16 @@ def test_failed_deep_clone_leaves_nothing_behind(tmp_path):
     with pytest.raises(hc.NotFoundError):
         source.deep_clone(tmp_path / "clone")
     assert not [each for each in (tmp_path / "clone").rglob("*") if each.is_file()]
+
+
+def test_copies_of_a_clone_that_is_interrupted_when_it_is_there_stay_readable(tmp_path, monkeypatch):
+    source = hc.Table.create(tmp_path / "source", ROWS)
+
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("halocline.formats.delta.commit.transaction.after_commit", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        source.deep_clone(tmp_path / "copy")
+    copy = hc.Table.for_path(tmp_path / "copy")
+    assert sorted(copy.to_arrow().read_all()["id"].to_pylist()) == [1, 2, 3]

@@ -153,3 +153,18 @@ def test_writes_that_died_are_taken_back_first(request):
     table.delete_partition("eu")
     assert shown(maker.snapshot.read()) == [("k0", 100, "a0"), ("k2", 100, "a2")]
     assert [each.action for each in table.history()][:2] == ["replacecommit", "rollback"]
+
+
+@pytest.mark.parametrize("version", [6, 8])
+def test_a_write_that_is_interrupted_when_it_is_completed_is_not_taken_back(request, monkeypatch, version):
+    maker, table = made(request, version)
+
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("halocline.formats.hudi.write.transaction.delete_markers", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        table.delete_partition("eu")
+    assert maker.snapshot.timeline.pending == frozenset()
+    assert [each.action for each in maker.snapshot.timeline.instants if each.action == "rollback"] == []
+    assert shown(maker.snapshot.read()) == [("k0", 100, "a0"), ("k2", 100, "a2")]

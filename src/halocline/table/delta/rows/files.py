@@ -2,7 +2,8 @@
 
 `RowFiles` is a context: inside it, rows are written and described as actions; `commit` makes them part of the table. If
 the context is left without a commit, for whatever reason, every file is deleted again. The one exception is a commit
-whose outcome nobody knows, because the store did not answer: its files may be live, so they stay, and vacuum decides.
+whose outcome nobody knows, because the store did not answer or somebody pressed Ctrl-C: its files may be live, so they
+stay, and vacuum decides.
 
 Rows that only move to another file keep their ids where the table tracks rows: they are written with the hidden columns
 that the table's properties name.
@@ -27,7 +28,7 @@ import msgspec
 import pyarrow as pa
 from pyroaring import BitMap64
 
-from halocline.errors import HaloclineError, InputError, UnavailableError
+from halocline.errors import HaloclineError, InputError
 from halocline.formats.delta.actions import deletion_vectors
 from halocline.formats.delta.actions.action import Action, Add, Cdc
 from halocline.formats.delta.actions.locations import Locations, encoded_path, locate
@@ -41,6 +42,7 @@ from halocline.formats.delta.configuration.table_configuration import TableConfi
 from halocline.formats.delta.features import row_ids
 from halocline.formats.delta.log.file_actions import adds_from
 from halocline.formats.delta.snapshot.snapshot import Snapshot
+from halocline.formats.log.commit import is_refused
 from halocline.schema.types import Field, Primitive, Struct
 from halocline.spark.scan.footers import at_once, footers
 from halocline.spark.scan.frames import deleted_rows
@@ -234,8 +236,8 @@ class RowFiles:
         try:
             said = replace(said, tags={**said.tags, **kept})
             version = transaction.commit(files, said, configuration=self.configuration, uses_level=bool(self._others))
-        except UnavailableError:
-            self._kept = True
+        except BaseException as error:
+            self._kept = not is_refused(error)
             raise
         self._kept = transaction.outcome is None or transaction.outcome.committed
         if self._is_first and self._kept:
