@@ -116,6 +116,16 @@ def test_only_the_file_groups_of_changed_keys_are_written_anew(spark, tmp_path):
     assert sum(before[each] != after[each] for each in before) == 1
 
 
+@pytest.mark.parametrize("verb", ["insert", "upsert", "overwrite"])
+def test_a_size_that_no_file_group_has_is_refused_before_a_write_begins(spark, tmp_path, verb):
+    table = made(spark, tmp_path)
+    table.insert(rows(spark, range(2), 100, "a"))
+    before = sorted(tmp_path.rglob("*"))
+    with pytest.raises(InputError, match="cannot have 0 rows"):
+        getattr(table, verb)(rows(spark, range(2), 200, "b"), rows_per_group=0)
+    assert sorted(tmp_path.rglob("*")) == before, "no instant of a write that was taken back"
+
+
 def test_rows_with_the_same_key_become_one_by_the_ordering_field(spark, tmp_path):
     table = made(spark, tmp_path, 9, "mor")
     table.upsert(rows(spark, [1], 200, "b").unionAll(rows(spark, [1], 300, "c")).unionAll(rows(spark, [1], 100, "a")))

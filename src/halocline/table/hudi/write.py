@@ -233,6 +233,7 @@ def delete_partition(table: HudiOpened, paths: str | Sequence[str]) -> int:
 
 
 def _added(table: HudiOpened, df: DataFrame, operation: str, mode: SchemaMode, rows_per_group: int) -> int:
+    _check_size(rows_per_group)
     snapshot = ready(table)
     if bucket_index(snapshot, table.settings.hudi_buckets) is not None:
         return _merged(table, df, operation, mode, rows_per_group)
@@ -245,6 +246,7 @@ def _added(table: HudiOpened, df: DataFrame, operation: str, mode: SchemaMode, r
 
 
 def _merged(table: HudiOpened, df: DataFrame, operation: str, mode: SchemaMode, rows_per_group: int) -> int:
+    _check_size(rows_per_group)
     columns, schema = columns_for(ready(table), df, mode)
     with writing(table, operation, columns, schema) as running:
         rows = _keyed(running, df)
@@ -258,11 +260,12 @@ def _merged(table: HudiOpened, df: DataFrame, operation: str, mode: SchemaMode, 
         held = tagged.where(f"{GROUP} IS NOT NULL")
         _check_clustering(running, held, targets)
         rooms = _rooms(running, [each.slice for each in targets.held if each.slice], rows_per_group)
-        new = spread_out(tagged.where(f"{GROUP} IS NULL"), targets, _positive(rows_per_group), rooms)
+        new = spread_out(tagged.where(f"{GROUP} IS NULL"), targets, rows_per_group, rooms)
         return _done(running, held.unionByName(new), targets)
 
 
 def _replaced(table: HudiOpened, df: DataFrame, operation: str, mode: SchemaMode, rows_per_group: int) -> int:
+    _check_size(rows_per_group)
     columns, schema = columns_for(ready(table), df, mode)
     with writing(table, operation, columns, schema, replaces=True) as running:
         index = bucket_index(running.snapshot, table.settings.hudi_buckets)
@@ -286,14 +289,14 @@ def _in_new_groups(
     """Rows with the number of a new group, or of a small one that takes them."""
     targets = Targets(targets_of(running.snapshot, small))
     rooms = _rooms(running, small, rows_per_group)
-    return spread_out(computed_once(_keyed(running, df)), targets, _positive(rows_per_group), rooms), targets
+    return spread_out(computed_once(_keyed(running, df)), targets, rows_per_group, rooms), targets
 
 
 def _rooms(running: RunningWrite, slices: Sequence[FileSlice], rows_per_group: int) -> Rooms:
     """The groups among those of a list that take new rows."""
     limit = running.table.settings.hudi_small_file_limit
     taken = groups_in_service(running.snapshot) if limit else ()
-    return room_in_groups(running.snapshot, slices, limit, _positive(rows_per_group), taken)
+    return room_in_groups(running.snapshot, slices, limit, rows_per_group, taken)
 
 
 def _in_buckets(
@@ -399,7 +402,7 @@ def _types(snapshot: HudiSnapshot, columns: pa.Schema) -> Struct:
     return struct_of_arrow([each for each in columns if each.name not in META_COLUMNS])
 
 
-def _positive(number: int) -> int:
-    if number < 1:
-        raise InputError(f"a file group cannot have {number} rows", sides={"possible": "1 or more"})
-    return number
+def _check_size(rows_per_group: int) -> None:
+    """Refuses a size that no file group has, before a write begins that would have to be taken back."""
+    if rows_per_group < 1:
+        raise InputError(f"a file group cannot have {rows_per_group} rows", sides={"possible": "1 or more"})
