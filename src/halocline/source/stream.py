@@ -147,7 +147,7 @@ class DeltaStreamWriter(ArrowStreamWriter):  # type: ignore[misc]
     def open(asked: SourceOptions, schema: Struct, *, overwrite: bool) -> DeltaStreamWriter:
         """Finds the table and checks that the rows fit."""
         check_identity(asked)
-        return DeltaStreamWriter(RowSink.open(asked, schema, overwrite=overwrite), schema, asked)
+        return DeltaStreamWriter(RowSink.open(asked, schema, overwrite=overwrite, is_stream=True), schema, asked)
 
     def write(self, iterator: Iterator[Any]) -> WriterCommitMessage:
         """Writes the rows of one task into files that nobody knows yet."""

@@ -88,9 +88,9 @@ class RowSink:
     condition: RowFilter | None
 
     @staticmethod
-    def open(asked: SourceOptions, schema: Struct, *, overwrite: bool) -> RowSink:
+    def open(asked: SourceOptions, schema: Struct, *, overwrite: bool, is_stream: bool = False) -> RowSink:
         """Finds the table, or decides what it is going to be, and checks that rows with these columns fit."""
-        request = _request(asked, overwrite)
+        request = _request(asked, overwrite, is_stream)
         opened = asked.opened(Opened)
         snapshot = _snapshot(opened)
         if snapshot is None and not asked.data_change:
@@ -99,6 +99,9 @@ class RowSink:
                 sides={"given": "dataChange=false", "table": opened.url},
                 next_step="Leave dataChange out.",
             )
+        if snapshot is None and not overwrite and not is_stream:
+            # An overwrite means the files that are there, and a stream may have left some when it was killed.
+            opened.check_free()
         state = _state(asked, request, opened, snapshot, schema)
         rules = ArrowRules.of(state, schema, opened.url, asked.zone)
         if overwrite and snapshot is not None:
@@ -244,13 +247,12 @@ class RowSink:
                     beginnings.forget(store, [self.writer.folder])
 
 
-def _request(asked: SourceOptions, overwrite: bool) -> WriteRequest:
+def _request(asked: SourceOptions, overwrite: bool, is_stream: bool) -> WriteRequest:
     """What the write is asked to do."""
     check_replacing(asked, overwrite=overwrite)
     return WriteRequest(
-        CommitDescription(
-            "WRITE", txn=asked.txn if asked.checkpoint is None else None, user_metadata=asked.user_metadata
-        ),
+        # The batches of a stream have numbers of their own.
+        CommitDescription("WRITE", txn=None if is_stream else asked.txn, user_metadata=asked.user_metadata),
         Layout(asked.max_records, asked.data_change),
         "overwrite" if asked.overwrite_schema else "merge" if asked.merge_schema else None,
         asked.partition_by if asked.overwrite_schema and asked.partition_by else None,
@@ -279,9 +281,6 @@ def _state(
 ) -> TableConfiguration:
     """What the table is, or is going to be."""
     if snapshot is None:
-        # An overwrite means the files that are there, and a stream may have left some when it was killed.
-        if request.replacement is None and asked.checkpoint is None:
-            opened.check_free()
         columns = nullable(input_schema.declared(schema))
         state = new_table(columns, spelt(columns, asked.partition_by, "partition"), created_ms=system_clock())
         approve_change(None, state, opened.approve)
