@@ -14,6 +14,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from tests.support.turns import one_at_a_time
+
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / ".venvs"
 _HERE = Path(__file__).resolve().parent
@@ -121,30 +123,35 @@ def prepare(client: Client) -> str:
 
 
 def install(folder: Path, wanted: Sequence[str]) -> str:
-    """Makes an environment with these packages if it is not there yet; returns what went wrong, or nothing."""
-    ready = folder / ".ready"
-    if ready.exists():
-        return ""
-    shutil.rmtree(folder, ignore_errors=True)
-    FOLDER.mkdir(exist_ok=True)
+    """Makes an environment with these packages if it is not there yet; returns what went wrong, or nothing.
+
+    One process makes it, the others wait for it.
+    """
+    with one_at_a_time(folder.with_name(f".{folder.name}.lock")):
+        ready = folder / ".ready"
+        if ready.exists():
+            return ""
+        shutil.rmtree(folder, ignore_errors=True)
+        for command in _installing(folder, wanted):
+            done = subprocess.run(command, capture_output=True, text=True)
+            if done.returncode:
+                return (done.stderr.strip().splitlines() or ["it could not be installed"])[-1]
+        ready.touch()
+    return ""
+
+
+def _installing(folder: Path, wanted: Sequence[str]) -> list[list[str]]:
     python = str(folder / "bin" / "python")
     uv = shutil.which("uv") or shutil.which("uv", path=str(Path(sys.executable).parent))
     if uv:
-        commands = [
+        return [
             [uv, "venv", "--quiet", "--python", sys.executable, str(folder)],
             [uv, "pip", "install", "--quiet", "--python", python, *wanted],
         ]
-    else:
-        commands = [
-            [sys.executable, "-m", "venv", str(folder)],
-            [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *wanted],
-        ]
-    for command in commands:
-        done = subprocess.run(command, capture_output=True, text=True)
-        if done.returncode:
-            return (done.stderr.strip().splitlines() or ["it could not be installed"])[-1]
-    ready.touch()
-    return ""
+    return [
+        [sys.executable, "-m", "venv", str(folder)],
+        [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *wanted],
+    ]
 
 
 @dataclass

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
 import shutil
 import subprocess
@@ -12,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from tests.support.processes import free_port
+from tests.support.turns import one_at_a_time
 
 
 class NotHereError(Exception):
@@ -86,8 +86,7 @@ def _installed() -> Path | None:
 
     One process of a run installs, the others wait for it.
     """
-    with (Path(tempfile.gettempdir()) / "halocline-pg-install.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    with one_at_a_time(Path(tempfile.gettempdir()) / "halocline-pg-install.lock"):
         found = _binaries()
         if found or os.geteuid() != 0 or not shutil.which("apt-get"):
             return found
