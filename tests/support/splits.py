@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
 from collections.abc import Mapping, Sequence
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
+import pytest
 
 from halocline.formats.index.split.fields import OPTIONS_KEY, IndexField, fields_of
 from halocline.formats.index.split.file import BuiltSplit
@@ -95,3 +98,15 @@ def build(
         built = writer.close()
     store.put(path, sink.getvalue().to_pybytes())
     return built
+
+
+def look_into(monkeypatch: pytest.MonkeyPatch, folder: str) -> None:
+    """Lets the library look into a folder at the worst time: just when it has been emptied and is to be removed."""
+    rmdir = os.rmdir
+
+    def removed_late(path: str, **options: Any) -> None:
+        with contextlib.suppress(OSError), open(os.path.join(folder, ".tantivy-meta.lock"), "wb"):
+            pass
+        rmdir(path, **options)
+
+    monkeypatch.setattr(os, "rmdir", removed_late)

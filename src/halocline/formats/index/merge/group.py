@@ -29,6 +29,7 @@ from halocline.formats.index.split.library import library
 from halocline.formats.index.split.masks import deleted_rows, write_masks
 from halocline.formats.index.split.presence import TermDigests
 from halocline.formats.index.split.reader import OpenedSplit
+from halocline.formats.index.split.scratch import scratch_folder
 from halocline.formats.index.split.source_files import files_of_all, source_files
 from halocline.formats.index.split.stitch import common_fields, index_files, stitched
 from halocline.formats.index.split.values import indexed_values
@@ -125,7 +126,7 @@ def merge_group(
     left = list(splits)
     while len(left) > (0 if again else 1):
         try:
-            with tempfile.TemporaryDirectory(prefix="halocline-merge-", dir=scratch) as folder:
+            with scratch_folder("halocline-merge-", scratch) as folder:
                 split, how = _merged(store, into or store, left, target, folder, now_ms, heap_bytes, again)
             return MergedGroup(tuple(left), split, how, damaged)
         except _Unusable as problem:

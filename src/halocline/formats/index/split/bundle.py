@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import struct
 import tempfile
 import zlib
@@ -32,6 +31,7 @@ from halocline.errors import IncompatibleError, UnsupportedError
 from halocline.formats.index.log.actions import SplitAdd
 from halocline.formats.index.split.library import damaged, guarded, library
 from halocline.formats.index.split.location import below_root
+from halocline.formats.index.split.scratch import remove_folder
 from halocline.schema.arrow import PRIMITIVES, arrow_type
 from halocline.schema.types import Field, Primitive, Struct
 from halocline.storage.base import Store
@@ -107,7 +107,7 @@ class Bundle:
         for name in ("_index", "_searcher"):
             self.__dict__.pop(name, None)
         if self._folder is not None:
-            shutil.rmtree(self._folder, ignore_errors=True)
+            remove_folder(self._folder)
             self._folder = None
 
     def rows(self, columns: Sequence[str] | None = None, ranges: Sequence[FastRange] = ()) -> pa.Table:

@@ -2,7 +2,8 @@
 
 An index is unpacked beside the cache and then renamed into it, so what is in the cache is whole, however many processes
 share it. It is known by what it was unpacked from, checksums and all; a split that is written anew is another one. When
-there is too much, what was used the longest ago goes first. A process that is just using it keeps its open files.
+there is too much, what was used the longest ago goes first. A process that is just using it keeps its open files. What
+a process that was killed has half unpacked goes after a day.
 
 The limit: checksums are verified when an index is unpacked. What happens to the folder afterwards is the machine's.
 """
@@ -13,10 +14,15 @@ import contextlib
 import os
 import shutil
 import tempfile
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Final
 
-_UNFINISHED = ".unpacking-"
+from halocline.formats.index.split.scratch import remove_folder
+
+_UNFINISHED: Final = ".unpacking-"
+_ABANDONED_S: Final = 24 * 3600
 
 
 @dataclass(frozen=True)
@@ -58,6 +64,9 @@ class IndexCache:
 
     def clear(self) -> None:
         """Removes everything."""
+        with contextlib.suppress(FileNotFoundError):
+            for name in os.listdir(self.folder):
+                remove_folder(os.path.join(self.folder, name))
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def _make_room(self, key: str) -> None:
@@ -65,7 +74,10 @@ class IndexCache:
         with os.scandir(self.folder) as listed:
             for each in listed:
                 with contextlib.suppress(OSError):
-                    if each.is_dir() and not each.name.startswith(_UNFINISHED):
+                    if each.name.startswith("."):  # on its way in, or out
+                        if each.stat().st_mtime < time.time() - _ABANDONED_S:
+                            shutil.rmtree(each.path, ignore_errors=True)
+                    elif each.is_dir():
                         sizes = [os.path.getsize(os.path.join(each.path, name)) for name in os.listdir(each.path)]
                         entries.append((each.stat().st_mtime_ns, sum(sizes), each))
         left = sum(size for _, size, _ in entries)
@@ -73,5 +85,5 @@ class IndexCache:
             if left <= self.most_bytes:
                 return
             if entry.name != key:
-                shutil.rmtree(entry.path, ignore_errors=True)
+                remove_folder(entry.path)
                 left -= size

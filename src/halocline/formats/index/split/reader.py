@@ -8,7 +8,6 @@ the split is closed, unless a cache keeps it.
 from __future__ import annotations
 
 import os
-import shutil
 import tempfile
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
@@ -32,6 +31,7 @@ from halocline.formats.index.split.lengths import lengths_by_segment
 from halocline.formats.index.split.library import damaged, guarded, library
 from halocline.formats.index.split.location import below_root
 from halocline.formats.index.split.presence import TermFilter
+from halocline.formats.index.split.scratch import remove_folder
 from halocline.formats.log.parquet_object import ParquetObject
 from halocline.storage.base import Store
 
@@ -159,7 +159,7 @@ class OpenedSplit:
         for name in ("index", "searcher"):
             self.__dict__.pop(name, None)
         if self._folder is not None:
-            shutil.rmtree(self._folder, ignore_errors=True)
+            remove_folder(self._folder)
             self._folder = None
 
     @cached_property

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 import secrets
-import shutil
 import tempfile
 from collections import Counter
 from collections.abc import Sequence
@@ -26,6 +25,7 @@ from halocline.formats.index.split.layout import PART_BITS, Part
 from halocline.formats.index.split.lengths import lengths_by_segment
 from halocline.formats.index.split.library import guarded, library
 from halocline.formats.index.split.presence import TermDigests, digest
+from halocline.formats.index.split.scratch import remove_folder
 from halocline.formats.index.split.values import indexed_values
 
 HEAP_BYTES: Final = 128_000_000
@@ -122,7 +122,7 @@ class SplitWriter:
 
     def _remove_scratch(self) -> None:
         self._writer = self._index = None
-        shutil.rmtree(self._folder, ignore_errors=True)
+        remove_folder(self._folder)
 
     def _add_documents(self, batch: pa.RecordBatch, first: int) -> None:
         names = [ROW]
