@@ -14,10 +14,11 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from tests.support.conformance import tables_of
 
 from halocline.table import Table
 
-TABLES = Path(__file__).parents[3] / "shared" / "conformance" / "delta"
+TABLES = tables_of("delta")
 REFUSED = (
     "deltalog-invalid-protocol-version",
     "deltalog-state-reconstruction-without-protocol",
@@ -30,9 +31,6 @@ CASES = [
     *((case / "delta", case / "expected", None) for case in GOLDEN),
 ]
 EVERY = 1 if os.environ.get("HALOCLINE_TEST_TABLES") == "all" else 12
-
-if not DAT:
-    pytest.skip(f"the conformance tables are not here: {TABLES}", allow_module_level=True)
 
 
 def name_of(case: object) -> str:

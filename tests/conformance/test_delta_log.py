@@ -11,6 +11,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from tests.support.conformance import tables_of
 
 from halocline.errors import HaloclineError, IncompatibleError, MalformedError
 from halocline.formats.base import TableFormat, detect_format
@@ -21,15 +22,12 @@ from halocline.formats.delta.snapshot.history import history
 from halocline.formats.delta.snapshot.snapshot import Snapshot
 from halocline.storage import open_store
 
-TABLES = Path(__file__).parents[3] / "shared" / "conformance" / "delta"
+TABLES = tables_of("delta")
 REFUSED: dict[str, tuple[type[HaloclineError], str]] = {
     "deltalog-invalid-protocol-version": (IncompatibleError, "READER_TOO_OLD"),
     "deltalog-state-reconstruction-without-protocol": (MalformedError, "MALFORMED_LOG"),
     "versions-not-contiguous": (MalformedError, "MALFORMED_LOG"),
 }
-
-if not TABLES.is_dir():
-    pytest.skip(f"the conformance tables are not here: {TABLES}", allow_module_level=True)
 
 DAT = sorted(path.parent for path in TABLES.glob("dat/*/expected/*/table_version_metadata.json"))
 GOLDEN = sorted(path for path in (TABLES / "golden").iterdir() if path.name not in REFUSED)

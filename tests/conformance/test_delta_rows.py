@@ -10,13 +10,14 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+from tests.support.conformance import tables_of
 
 from halocline.errors import HaloclineError
 from halocline.table import Table
 
 pytestmark = pytest.mark.spark
 
-TABLES = Path(__file__).parents[3] / "shared" / "conformance" / "delta"
+TABLES = tables_of("delta")
 REFUSED = {
     "deltalog-invalid-protocol-version": "READER_TOO_OLD",
     "deltalog-state-reconstruction-without-protocol": "MALFORMED_LOG",
@@ -25,9 +26,6 @@ REFUSED = {
 DAT = sorted(path.parent for path in (TABLES / "dat").glob("*/expected/*/table_version_metadata.json"))
 GOLDEN = sorted(path.parent for path in (TABLES / "golden").glob("*/delta") if path.parent.name not in REFUSED)
 FEW = 10_000
-
-if not DAT:
-    pytest.skip(f"the conformance tables are not here: {TABLES}", allow_module_level=True)
 
 
 def name_of(case: Path) -> str:

@@ -9,14 +9,14 @@ from collections.abc import Iterator
 
 import pyarrow as pa
 import pytest
+from tests.support.conformance import tables_of
 from tests.support.hudi_conformance import EXPECTED, SPARK, rows, unpack
 
 from halocline.formats.hudi.slice_reader import SliceReader
 from halocline.formats.hudi.snapshot import HudiSnapshot
 from halocline.storage import open_store
 
-if not SPARK.is_dir():
-    pytest.skip(f"the conformance tables are not here: {SPARK}", allow_module_level=True)
+tables_of("hudi-jvm")
 
 
 @pytest.mark.parametrize("name", [name for name in EXPECTED if "_mor_" in name])

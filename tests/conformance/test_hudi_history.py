@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 import zipfile
-from pathlib import Path
 
 import pytest
+from tests.support.conformance import tables_of
 
 from halocline.fleet.core.state import Provenance
 from halocline.fleet.usage.observers import observed
@@ -15,11 +15,8 @@ from halocline.formats.hudi.properties import properties, table_version
 from halocline.formats.hudi.timeline.timeline import active_writes
 from halocline.storage import open_store
 
-TABLES = Path(__file__).parents[3] / "shared" / "conformance" / "hudi"
+TABLES = tables_of("hudi")
 WRITERS = {6: "hudi@0.14.0", 8: "hudi@1.0.0", 9: "hudi@1.1.0"}
-
-if not TABLES.is_dir():
-    pytest.skip(f"the conformance tables are not here: {TABLES}", allow_module_level=True)
 
 
 @pytest.mark.parametrize("archive", sorted(TABLES.rglob("v*.zip")), ids=lambda path: f"{path.parent.name}/{path.stem}")

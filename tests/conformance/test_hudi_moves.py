@@ -6,9 +6,7 @@ no other client sees who moved the table. The tables lie beside the project; wit
 
 from __future__ import annotations
 
-import json
 import os
-import zipfile
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -17,6 +15,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from hudi import HudiReadOptions, HudiTableBuilder
+from tests.support.conformance import tables_of
+from tests.support.hudi_conformance import OURS, original, unpack
 from tests.support.hudi_readers import WatchedStore, WatchingReader
 
 from halocline.compat.verdict import can
@@ -29,10 +29,7 @@ from halocline.formats.hudi.properties import properties
 from halocline.formats.hudi.snapshot import HudiSnapshot
 from halocline.storage import open_store
 
-SPARK = Path(__file__).parents[3] / "shared" / "conformance" / "hudi-jvm"
-
-if not SPARK.is_dir():
-    pytest.skip(f"the conformance tables are not here: {SPARK}", allow_module_level=True)
+SPARK = tables_of("hudi-jvm")
 
 NAMES = sorted(path.stem for path in SPARK.glob("v*.json"))
 STOPS = {6: (8, 9, 8, 6), 8: (9, 8, 6, 8), 9: (8, 6, 8, 9)}
@@ -51,24 +48,7 @@ SAMPLES = sorted(
 )
 
 MERGING = {keys.MERGE_MODE, keys.MERGE_STRATEGY, keys.OLD_MERGE_STRATEGY, keys.PAYLOAD_CLASS, keys.LEGACY_PAYLOAD_CLASS}
-OURS = {keys.WATERMARK, keys.COPIED_TIMELINE}
 METADATA = {keys.METADATA_PARTITIONS, f"{keys.METADATA_PARTITIONS}.inflight", "hoodie.table.index.defs.path"}
-
-
-def unpacked(archive: Path, folder: Path) -> Path:
-    with zipfile.ZipFile(archive) as packed:
-        packed.extractall(folder)
-    (table,) = (path.parent for path in folder.glob("*/.hoodie"))
-    return table
-
-
-def original(name: str, folder: Path) -> Path:
-    """A table as it was, with the times at which its files were written."""
-    table = unpacked(SPARK / f"{name}.zip", folder)
-    for path, moment in json.loads((SPARK / f"{name}.json").read_text())["mtimes_ns"].items():
-        if (table / path).exists():
-            os.utime(table / path, ns=(moment, moment))
-    return table
 
 
 def rows(batches: Iterable[pa.RecordBatch]) -> list[str]:
@@ -135,7 +115,7 @@ def test_a_table_keeps_its_rows_through_every_version(name, tmp_path):
 
 @pytest.mark.parametrize("name", SAMPLES)
 def test_a_table_of_hudi_rs_s_own_tests_keeps_its_rows_through_every_version(name, tmp_path):
-    table = unpacked(SPARK.with_name("hudi") / f"{name}.zip", tmp_path)
+    table = unpack(SPARK.with_name("hudi") / f"{name}.zip", tmp_path)
     store = open_store(table)
     before, by_rs, archived = ours(table), theirs(table), history(table)
     assert before
@@ -172,7 +152,7 @@ def test_names_and_properties_are_those_of_the_original(name, tmp_path):
     store = open_store(table)
     for version, state in ((8, "1_upgrade_EIGHT"), (9, "2_upgrade_NINE"), (8, "3_downgrade_EIGHT")):
         apply_move(store, plan_move(store, version), grace_s=0)
-        real = unpacked(SPARK / "upgrade" / f"{name}.{state}.zip", tmp_path / state)
+        real = unpack(SPARK / "upgrade" / f"{name}.{state}.zip", tmp_path / state)
         instants = {each for each in files(real) if "history" not in each and each.startswith("timeline/")}
         mine = {each for each in files(table) if "history" not in each and each.startswith("timeline/")}
         assert spelt(mine) == spelt(instants), state

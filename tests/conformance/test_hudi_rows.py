@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.support.conformance import tables_of
 from tests.support.hudi_conformance import (
     AS_OF,
     BEGIN,
@@ -19,7 +20,6 @@ from tests.support.hudi_conformance import (
     FORMAT,
     QUERY,
     SPARK,
-    TABLES,
     begin_of,
     decoded_change,
     ordered,
@@ -34,8 +34,7 @@ from halocline.formats.hudi.incremental import read_range
 from halocline.formats.hudi.snapshot import HudiSnapshot
 from halocline.storage import open_store
 
-if not SPARK.is_dir():
-    pytest.skip(f"the conformance tables are not here: {SPARK}", allow_module_level=True)
+tables_of("hudi-jvm")
 
 CASES = [(name, query["id"]) for name, said in EXPECTED.items() for query in said["queries"]]
 CHAINS = sorted(path.name.removesuffix(".zip") for path in (SPARK / "upgrade").glob("*.zip"))
@@ -115,7 +114,7 @@ TRANSACTIONS = {
 
 
 def sample(unpacked, name: str, **options: str) -> HudiSnapshot:
-    return HudiSnapshot.load(open_store(unpacked(TABLES / "hudi" / f"{name}.zip")), **options)
+    return HudiSnapshot.load(open_store(unpacked(tables_of("hudi") / f"{name}.zip")), **options)
 
 
 @pytest.mark.parametrize("name", SAMPLES)

@@ -10,6 +10,7 @@ import os
 import warnings
 
 import pytest
+from tests.support.conformance import tables_of
 from tests.support.hudi_conformance import (
     AS_OF,
     BEGIN,
@@ -31,8 +32,7 @@ from halocline.spark.scan import slice_frames
 from halocline.table import HudiTable, Table
 from halocline.table.hudi.read import IncompleteRangeWarning
 
-if not SPARK.is_dir():
-    pytest.skip(f"the conformance tables are not here: {SPARK}", allow_module_level=True)
+tables_of("hudi-jvm")
 
 SOME = (
     "v6_cow_cdc",

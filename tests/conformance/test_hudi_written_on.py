@@ -12,6 +12,7 @@ import pyarrow as pa
 import pytest
 from hudi import HudiReadOptions, HudiTableBuilder
 from pyspark.sql.functions import lit
+from tests.support.conformance import tables_of
 from tests.support.hudi_conformance import SPARK, unpack
 
 from halocline.errors import ConflictError
@@ -24,8 +25,7 @@ from halocline.storage import open_store
 from halocline.table import HudiTable
 from halocline.table.hudi.writing import MetadataTableWarning
 
-if not SPARK.is_dir():
-    pytest.skip(f"the conformance tables are not here: {SPARK}", allow_module_level=True)
+tables_of("hudi-jvm")
 
 
 def opened(spark, folder: Path, name: str) -> tuple[Path, HudiTable]:

@@ -5,9 +5,8 @@ The tables lie beside the project and are never copied into it; without them the
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
+from tests.support.conformance import tables_of
 
 from halocline.cli import main
 from halocline.errors import IncompatibleError, NotFoundError
@@ -15,9 +14,7 @@ from halocline.formats.base import TableFormat, detect_format
 from halocline.formats.index.snapshot import IndexSnapshot
 from halocline.storage import open_store
 
-TABLES = Path(__file__).parents[3] / "shared" / "conformance" / "index"
-if not TABLES.is_dir():
-    pytest.skip(f"the conformance tables are not here: {TABLES}", allow_module_level=True)
+TABLES = tables_of("index")
 
 # Newest version, live splits, rows, columns and partition columns.
 EXPECTED = {

@@ -5,35 +5,20 @@ The tables lie beside the project and are never copied into it; without them the
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pyarrow as pa
 import pytest
+from tests.support.conformance import tables_of
+from tests.support.index_conformance import read
 
 from halocline.errors import HaloclineError, IncompatibleError, MalformedError
 from halocline.formats.index.snapshot import IndexSnapshot
 from halocline.formats.index.split.bundle import Bundle, FastRange
-from halocline.schema.types import Struct
 from halocline.storage import open_store
 from halocline.storage.memory import MemoryStore
 
-TABLES = Path(__file__).parents[3] / "shared" / "conformance" / "index"
-if not TABLES.is_dir():
-    pytest.skip(f"the conformance tables are not here: {TABLES}", allow_module_level=True)
+TABLES = tables_of("index")
 
 NAMES = sorted(path.name for path in TABLES.iterdir())
-
-
-def read(name: str, **options) -> list[dict]:
-    """The rows of a table with its partition values, by id."""
-    snapshot = IndexSnapshot.load(open_store(str(TABLES / name)))
-    partitions = set(snapshot.metadata.partition_columns)
-    columns = Struct([field for field in snapshot.schema.fields if field.name not in partitions])
-    found = []
-    for add in snapshot.files.values():
-        with Bundle(snapshot.store, add, columns) as bundle:
-            found += [each | add.partition_values for each in bundle.rows(**options).to_pylist()]
-    return sorted(found, key=lambda each: each["id"])
 
 
 @pytest.mark.parametrize("name", NAMES)

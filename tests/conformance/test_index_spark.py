@@ -9,13 +9,17 @@ import shutil
 from pathlib import Path
 
 import pytest
-from tests.conformance.test_index_rows import NAMES, TABLES, read
+from tests.support.conformance import tables_of
+from tests.support.index_conformance import read
 
 from halocline import Count
 from halocline.cli import main
 from halocline.errors import IncompatibleError, UnsupportedError
 from halocline.source.data_source import register
 from halocline.table import IndexTable, Table
+
+TABLES = tables_of("index")
+NAMES = sorted(path.name for path in TABLES.iterdir())
 
 
 @pytest.fixture

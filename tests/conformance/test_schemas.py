@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
-import pytest
+from tests.support.conformance import tables_of
 
 from halocline.schema.json_edge import dump, parse
 
-TABLES = Path(__file__).parents[3] / "shared" / "conformance" / "delta"
-
-if not TABLES.is_dir():
-    pytest.skip(f"the conformance tables are not here: {TABLES}", allow_module_level=True)
+TABLES = tables_of("delta")
 
 
 def schemas() -> set[str]:

@@ -15,8 +15,8 @@ from halocline.formats.hudi.properties import properties
 from halocline.formats.hudi.snapshot import HudiSnapshot
 from halocline.storage import open_store
 from halocline.table import Table
-from tests.conformance.test_hudi_moves import OURS, original
 from tests.interop_jvm.releases import KNOW, RELEASES, writing_options
+from tests.support.hudi_conformance import OURS, original
 from tests.support.hudi_groups import upsert_groups, write_rows
 from tests.support.hudi_tables import HudiTableMaker
 

@@ -11,9 +11,8 @@ import pytest
 from halocline.formats.hudi.incremental import read_range
 from halocline.formats.hudi.snapshot import HudiSnapshot
 from halocline.storage import open_store
-from tests.conformance.test_hudi_moves import original
 from tests.interop_jvm.releases import KNOW
-from tests.support.hudi_conformance import BEGIN, QUERY
+from tests.support.hudi_conformance import BEGIN, QUERY, original
 
 pytestmark = pytest.mark.timeout(1800)
 

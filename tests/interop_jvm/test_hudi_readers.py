@@ -10,9 +10,9 @@ from halocline.formats.hudi.move.engine import apply_move, finish_move
 from halocline.formats.hudi.move.planning import plan_move
 from halocline.formats.hudi.properties import properties
 from halocline.storage import open_store
-from tests.conformance.test_hudi_moves import original
 from tests.interop_jvm.releases import KNOW, Engine
 from tests.interop_jvm.test_hudi_moves import COLUMNS, ours
+from tests.support.hudi_conformance import original
 from tests.support.hudi_readers import WatchedStore, WatchingReader
 
 pytestmark = pytest.mark.timeout(3600)

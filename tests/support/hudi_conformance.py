@@ -7,6 +7,7 @@ at the case.
 from __future__ import annotations
 
 import json
+import os
 import zipfile
 from collections.abc import Iterable
 from datetime import date, datetime, timedelta
@@ -16,14 +17,18 @@ from typing import Any
 
 import pyarrow as pa
 
-TABLES = Path(__file__).parents[3] / "shared" / "conformance"
-SPARK = TABLES / "hudi-jvm"
+from halocline.formats.hudi import configuration as keys
+from tests.support.conformance import FOLDER, tables_of
+
+SPARK = FOLDER / "hudi-jvm"
 QUERY, BEGIN, END = (
     f"hoodie.datasource.{key}" for key in ("query.type", "read.begin.instanttime", "read.end.instanttime")
 )
 FORMAT = "hoodie.datasource.query.incremental.format"
 AS_OF = "as.of.instant"
 EXPECTED: dict[str, Any] = {path.stem: json.loads(path.read_text()) for path in sorted(SPARK.glob("v*.json"))}
+OURS = {keys.WATERMARK, keys.COPIED_TIMELINE}
+"""Properties of a table that only our moves write."""
 _SHOWN = ("_hoodie_commit_time", "_hoodie_record_key", "_hoodie_partition_path")
 
 
@@ -33,6 +38,16 @@ def unpack(archive: Path, folder: Path) -> Path:
         packed.extractall(folder)
     (found,) = (path.parent for path in folder.glob("*/.hoodie") if "__MACOSX" not in path.parts)
     return found
+
+
+def original(name: str, folder: Path) -> Path:
+    """A table as it was, with the times at which its files were written; without the tables, the test is skipped."""
+    tables = tables_of("hudi-jvm")
+    table = unpack(tables / f"{name}.zip", folder)
+    for path, moment in json.loads((tables / f"{name}.json").read_text())["mtimes_ns"].items():
+        if (table / path).exists():
+            os.utime(table / path, ns=(moment, moment))
+    return table
 
 
 def plain(value: Any) -> Any:

@@ -1,8 +1,7 @@
 """Keeping an index table in order: purge, partitions, the log, indexing anew, and lint."""
 
-from pathlib import Path
-
 import pytest
+from tests.support.conformance import tables_of
 from tests.support.index_logs import IndexLog, add, metadata, protocol, skip
 from tests.support.index_tables import append, delete, rows_of, table_of
 from tests.support.splits import COLUMNS, row
@@ -28,7 +27,6 @@ from halocline.storage import open_store
 from halocline.storage.memory import MemoryStore
 
 DAY = 24 * HOUR_MS
-CONFORMANCE = Path(__file__).parents[5] / "shared" / "conformance" / "index"
 ROWS = [row(number) for number in range(6)]
 
 
@@ -236,10 +234,9 @@ def test_damaged_indexes_and_other_options_are_indexed_anew_and_the_rest_stays()
     assert sorted(rows_of(after.newest(), "id")) == list(range(12))
 
 
-@pytest.mark.skipif(not CONFORMANCE.is_dir(), reason="the conformance tables are not here")
 @pytest.mark.parametrize("name", ["04_partitioned", "10_large_batch"])
 def test_a_table_of_indextables4spark_is_searched_once_it_is_indexed_anew(name):
-    old = IndexSnapshot.load(open_store(str(CONFORMANCE / name)))
+    old = IndexSnapshot.load(open_store(str(tables_of("index") / name)))
     with pytest.raises(IncompatibleError):
         reindex(old)
     store = MemoryStore()
