@@ -6,23 +6,20 @@ A lake is made without reading any table. What has come below its prefix since i
 from __future__ import annotations
 
 import os
-import re
-import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from halocline.compat.breaks import Client
-from halocline.errors import HaloclineError, InputError, InternalError, NotFoundError, needs_extra
+from halocline.errors import HaloclineError, InputError, NotFoundError, needs_extra
 from halocline.formats.base import formats_at
 from halocline.lake.discovery import DEPTH, find_tables
 from halocline.lake.facts import SurveyTarget
 from halocline.lake.file import LakeClient, LakeFile
 from halocline.lake.names import found_name, name_of, parts_of
+from halocline.lake.sql_names import LakeNames
 from halocline.lake.survey import LakeSurvey, survey_lake
-from halocline.spark.session.worker_python import check_worker_python
-from halocline.spark.types.columns import quoted
-from halocline.statements.references import path_of, table_at
+from halocline.lake.views import views_of
 from halocline.storage.base import Store, checked_path, escaped
 from halocline.storage.location import Location
 from halocline.table import Table
@@ -33,7 +30,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 _SUFFIX: Final = ".toml"
-_BARE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,6 +218,10 @@ class Lake:
         except HaloclineError:
             return False
 
+    def listed(self, name: str) -> LakeEntry | None:
+        """The entry of a table that is known by this very name; nothing is looked for."""
+        return self._entries.get(name)
+
     def entry(self, name: str) -> LakeEntry:
         """The entry of a table.
 
@@ -346,29 +346,7 @@ class Lake:
             >>> lake.register_views()  # doctest: +SKIP
             {'sales.items': 'sales_items', 'sales.orders': 'sales_orders'}
         """
-        session = spark or self.spark
-        views: dict[str, str] = {}
-        for name in self.names if names is None else names:
-            entry = self.entry(name)
-            view = _view(entry.name)
-            if view.casefold() in {each.casefold() for each in views.values()}:
-                alike = (each for each in (*views, entry.name) if _view(each).casefold() == view.casefold())
-                raise InputError(
-                    f"two tables would have the view {view}",
-                    sides={"tables": ", ".join(alike)},
-                    next_step="Register one of them by itself: lake.table(name).register_view(…)",
-                )
-            try:
-                found = Table.for_path(entry.url, session, options=self.options, release=self.release)
-                found.register_view(view)
-            except HaloclineError as error:
-                # What workers lack, they lack for every table.
-                if names is not None or check_worker_python(session) is not None:
-                    raise
-                warnings.warn(f"{entry.name} has no view: {error.condition}: {error.message}", stacklevel=3)
-                continue
-            views[entry.name] = view
-        return views
+        return views_of(self, spark or self.spark, names)
 
     @property
     def spark(self) -> SparkSession:
@@ -393,65 +371,6 @@ class Lake:
 
     def __repr__(self) -> str:
         return f"Lake({self.place!r}: {len(self):,} tables)"
-
-
-@dataclass(frozen=True)
-class LakeNames:
-    """The names of a lake in SQL, and paths as in ``delta.`lake/orders` ``."""
-
-    lake: Lake
-
-    def find(self, parts: tuple[str, ...]) -> Table | None:
-        """The table of a name or a path; None for any other name, which is Spark's."""
-        lake = self.lake
-        by_path = table_at(
-            parts, lambda path: Table.for_path(path, lake.session, options=lake.options, release=lake.release)
-        )
-        if by_path is not None:
-            return by_path
-        try:
-            name = lake.entry(name_of(parts)).name
-        except NotFoundError:
-            return None
-        return lake.table(name)
-
-    def place(self, parts: tuple[str, ...], location: str | None) -> str | None:
-        """Where a new table of the lake lies: below the prefix, unless the file names it."""
-        if (path := path_of(parts)) is not None:
-            return path
-        name = name_of(parts)
-        known = self.lake._entries.get(name)
-        place = self.lake.place_for(name) if known is None else known.url
-        if location is not None and Location.parse(location) != Location.parse(place):
-            raise InputError(
-                f"{name} lies elsewhere in this lake",
-                sides={"LOCATION": location, "lake": place},
-                next_step="Leave LOCATION out, or name the table in lake.toml.",
-            )
-        return place
-
-    def missing(self, parts: tuple[str, ...]) -> NotFoundError:
-        """The error for a name that the lake does not have."""
-        try:
-            self.lake.entry(name_of(parts))
-        except NotFoundError as error:
-            return error
-        raise InternalError(f"{name_of(parts)} is a table of {self.lake.place}, and was not found")
-
-    def known(self) -> Sequence[str]:
-        """The names of all tables of the lake."""
-        return self.lake.names
-
-    def options(self) -> Mapping[str, str]:
-        """Settings, and options of the store, for tables that are made."""
-        acting = {} if self.lake.release is None else {"halocline.release": self.lake.release}
-        return {**self.lake.options, **acting}
-
-
-def _view(name: str) -> str:
-    """The name of a table's view, as SQL has it."""
-    view = "_".join(parts_of(name))
-    return view if _BARE.fullmatch(view) else quoted(view)
 
 
 def _name(store: Store, path: tuple[str, ...]) -> str:
