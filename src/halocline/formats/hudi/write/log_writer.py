@@ -21,11 +21,10 @@ from halocline.formats.hudi.avro.types import nullable, parse_schema
 from halocline.formats.hudi.blocks.content import encode_avro_rows
 from halocline.formats.hudi.blocks.deletes import DeletedKey, encode_deletes
 from halocline.formats.hudi.blocks.frame import BlockType, HeaderKey, encode_block
-from halocline.formats.hudi.names import log_file_name
 from halocline.formats.hudi.slices import FileSlice
 from halocline.formats.hudi.table_schema import META_COLUMNS
 from halocline.formats.hudi.timeline.metadata import WriteStat
-from halocline.formats.hudi.write.markers import MarkerKind, put_marker
+from halocline.formats.hudi.write.log_files import put_log_file
 from halocline.storage.base import Store
 
 _DIGITS: Final = Context(prec=38)
@@ -61,12 +60,17 @@ def write_log_file(
     """
     named = slice.instant if layout == 1 else instant
     same = [each.version for each in slice.logs if each.instant == named]
-    version = max(same, default=0) + 1
-    name = log_file_name(slice.file_id, named, version, token)
-    path = f"{slice.partition}/{name}" if slice.partition else name
-    put_marker(store, instant, path, MarkerKind.APPEND)
     data = encode_log(rows, deletes, schema, instant)
-    store.put(path, data)
+    path, version = put_log_file(
+        store,
+        data,
+        partition=slice.partition,
+        file_id=slice.file_id,
+        named=named,
+        version=max(same, default=0) + 1,
+        token=token,
+        marked_by=instant,
+    )
     count = 0 if rows is None else rows.num_rows
     tells_slice = tells_slice or layout == 1
     kept = [_name(each.path) for each in slice.logs if layout > 1 or each.instant == named] if tells_slice else []
@@ -84,7 +88,7 @@ def write_log_file(
         log_version=version,
         log_offset=0,
         base_file=_name(slice.base.path) if slice.base and tells_slice else "",
-        log_files=[*kept, name],
+        log_files=[*kept, _name(path)],
     )
 
 

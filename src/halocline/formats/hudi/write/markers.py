@@ -34,7 +34,12 @@ def put_marker(store: Store, instant: str, path: str, kind: MarkerKind) -> None:
         >>> marked_files(store, "20250101000000000")
         [('eu/a_1_2.parquet', <MarkerKind.CREATE: 'CREATE'>)]
     """
-    store.put(f"{_TEMPORARY}/{instant}/{path}{_SUFFIX}{kind}", b"")
+    store.put(_marker(instant, path, kind), b"")
+
+
+def delete_marker(store: Store, instant: str, path: str, kind: MarkerKind) -> None:
+    """Takes back that a write is about to write a file."""
+    store.delete(_marker(instant, path, kind))
 
 
 def marked_files(store: Store, instant: str) -> list[tuple[str, MarkerKind]]:
@@ -50,3 +55,7 @@ def marked_files(store: Store, instant: str) -> list[tuple[str, MarkerKind]]:
 def delete_markers(store: Store, instant: str) -> None:
     """Forgets what a write said, once it is completed or taken back."""
     store.delete_many([meta.path for meta in store.list(f"{_TEMPORARY}/{instant}")])
+
+
+def _marker(instant: str, path: str, kind: MarkerKind) -> str:
+    return f"{_TEMPORARY}/{instant}/{path}{_SUFFIX}{kind}"

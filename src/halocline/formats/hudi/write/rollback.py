@@ -16,7 +16,7 @@ from halocline.errors import MalformedError, NotFoundError
 from halocline.formats.hudi.avro.containers import write_record
 from halocline.formats.hudi.blocks.frame import BlockType, HeaderKey, encode_block, read_blocks
 from halocline.formats.hudi.configuration import HudiTableConfig
-from halocline.formats.hudi.names import BaseFile, LogFile, log_file_name
+from halocline.formats.hudi.names import BaseFile, LogFile
 from halocline.formats.hudi.slices import data_files
 from halocline.formats.hudi.timeline.instant import (
     CLUSTERING,
@@ -32,6 +32,7 @@ from halocline.formats.hudi.timeline.metadata import RollbackPlan
 from halocline.formats.hudi.timeline.timeline import HudiTimeline
 from halocline.formats.hudi.write import schemas
 from halocline.formats.hudi.write.instants import put_completed, put_inflight, put_requested
+from halocline.formats.hudi.write.log_files import put_log_file
 from halocline.formats.hudi.write.markers import delete_markers, marked_files
 from halocline.storage.base import Store
 
@@ -130,21 +131,27 @@ def _holds(store: Store, log: LogFile, failed: HudiInstant, config: HudiTableCon
 
 def _command(store: Store, log: LogFile, failed: HudiInstant, rollback: HudiInstant) -> tuple[str, int]:
     """A log file behind those of the slice, with the command that takes the blocks of a write back."""
-    folder = f"{log.partition}/" if log.partition else ""
     versions = [
         each.version
         for each in data_files(store)
         if isinstance(each, LogFile)
         and (each.partition, each.file_id, each.instant) == (log.partition, log.file_id, log.instant)
     ]
-    path = folder + log_file_name(log.file_id, log.instant, max(versions) + 1, _TOKEN)
     header = {
         HeaderKey.INSTANT_TIME: rollback.time,
         HeaderKey.TARGET_INSTANT_TIME: failed.time,
         HeaderKey.COMMAND_BLOCK_TYPE: "0",
     }
     data = encode_block(BlockType.COMMAND, header, b"")
-    store.put(path, data)
+    path, _ = put_log_file(
+        store,
+        data,
+        partition=log.partition,
+        file_id=log.file_id,
+        named=log.instant,
+        version=max(versions) + 1,
+        token=_TOKEN,
+    )
     return path, len(data)
 
 
