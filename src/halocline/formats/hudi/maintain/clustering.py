@@ -50,7 +50,7 @@ _SORT: Final = "hoodie.clustering.plan.strategy.sort.columns"
 def schedule_clustering(
     store: Store, *, sort_by: Sequence[str] = (), small_bytes: int = SMALL_BYTES, group_bytes: int = GROUP_BYTES
 ) -> HudiInstant | None:
-    """Plans to put the rows of small files together.
+    """Plans to put the rows of small files together. Where there are other writers, hold their lock meanwhile.
 
     Args:
         store: Where the table lies.
@@ -108,7 +108,7 @@ def run_clustering(store: Store, time: str, *, runner: Runner = in_turn, lock: L
     snapshot = HudiSnapshot.load(store)
     instant = _pending(snapshot, time)
     config = retire_metadata_table(store, snapshot.config)
-    with running(store, config, instant):
+    with running(store, config, instant, lock):
         plan = ReplacePlan.parse(snapshot.timeline.requested_body(instant).record, f"{instant} of {store.root}")
         live = {(each.partition, each.file_id): each for each in snapshot.slices}
         parts = [(f"{uuid.uuid4()}-0", slices) for slices in _planned(plan, live)]
@@ -167,14 +167,15 @@ def cluster(
         sort_by: The columns that rows are sorted by in each new file.
         small_bytes: Files that are smaller are put together.
         runner: What has the file groups put together; this process if not given.
-        lock: What every writer of the table holds while it completes something.
+        lock: What every writer of the table holds while it begins or completes something.
 
     Returns:
         The last clustering that was completed; None if there was nothing to put together.
     """
     pending = [each.time for each, _ in pending_clusterings(HudiSnapshot.load(store).timeline)]
     done = [run_clustering(store, time, runner=runner, lock=lock) for time in pending if not is_alive(store, time)]
-    requested = schedule_clustering(store, sort_by=sort_by, small_bytes=small_bytes)
+    with lock or nullcontext():
+        requested = schedule_clustering(store, sort_by=sort_by, small_bytes=small_bytes)
     if requested is not None:
         done.append(run_clustering(store, requested.time, runner=runner, lock=lock))
     return done[-1] if done else None

@@ -11,6 +11,7 @@ while one is.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -48,7 +49,7 @@ _ATTEMPTS: Final = 5
 def schedule_compaction(
     store: Store, *, wanted: Callable[[FileSlice], bool] = lambda slice: True
 ) -> HudiInstant | None:
-    """Plans to merge the log files of slices.
+    """Plans to merge the log files of slices. Where there are other writers, hold their lock meanwhile.
 
     Args:
         store: Where the table lies.
@@ -109,7 +110,7 @@ def run_compaction(store: Store, time: str, *, runner: Runner = in_turn, lock: L
             next_step="Schedule one.",
         )
     config = retire_metadata_table(store, snapshot.config)
-    with running(store, config, instant):
+    with running(store, config, instant, lock):
         plan = read_plan(snapshot.timeline, instant)
         slices = [_planned_slice(each, time) for each in plan.operations or []]
         stats = runner(_Compactor(store, snapshot.reader(), time), slices)
@@ -138,7 +139,7 @@ def compact(
         store: Where the table lies.
         wanted: Which slices to merge; all if not given. Plans that are pending are done whatever they name.
         runner: What has the file groups merged; this process if not given.
-        lock: What every writer of the table holds while it completes something.
+        lock: What every writer of the table holds while it begins or completes something.
 
     Returns:
         The completed compactions.
@@ -146,7 +147,8 @@ def compact(
     snapshot = HudiSnapshot.load(store)
     pending = [each.time for each in pending_compactions(snapshot.timeline) if not is_alive(store, each.time)]
     done = [run_compaction(store, each, runner=runner, lock=lock) for each in pending]
-    requested = schedule_compaction(store, wanted=wanted)
+    with lock or nullcontext():
+        requested = schedule_compaction(store, wanted=wanted)
     if requested is not None:
         done.append(run_compaction(store, requested.time, runner=runner, lock=lock))
     return tuple(done)

@@ -9,7 +9,7 @@ again after a crash first removes what was written.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from typing import Any, TypeAlias
 
 from halocline.errors import ConflictError, UnsupportedError
@@ -56,12 +56,29 @@ def in_turn(work: Work, parts: Sequence[Any]) -> list[WriteStat]:
 
 
 @contextmanager
-def running(store: Store, config: HudiTableConfig, instant: HudiInstant) -> Iterator[None]:
+def running(store: Store, config: HudiTableConfig, instant: HudiInstant, lock: Lock = None) -> Iterator[None]:
     """Says for the length of the block that a planned service is run, once nobody else does.
 
+    Args:
+        store: Where the table lies.
+        config: What it is.
+        instant: The service.
+        lock: What every writer of the table holds while it begins something; None if the caller has it.
+
     Raises:
-        ConflictError: Somebody else is at it.
+        ConflictError: Somebody else is at it, or has just completed it.
     """
+    with ExitStack() as until_done:
+        # Of two that see no heartbeat at the same moment, each would remove what the other writes.
+        with lock or nullcontext():
+            _check_free(store, config, instant)
+            until_done.enter_context(beating(store, instant.time))
+        put_inflight(store, config, instant)
+        remove_leftovers(store, instant.time)
+        yield
+
+
+def _check_free(store: Store, config: HudiTableConfig, instant: HudiInstant) -> None:
     if is_alive(store, instant.time):
         raise ConflictError(
             f"somebody is running {instant} of {store.root}",
@@ -69,10 +86,13 @@ def running(store: Store, config: HudiTableConfig, instant: HudiInstant) -> Iter
             sides={"wanted": f"to run {instant.time}", "found": "a heartbeat of it"},
             next_step="Wait until it is completed. If whoever ran it has died, it can be run again in some minutes.",
         )
-    with beating(store, instant.time):
-        put_inflight(store, config, instant)
-        remove_leftovers(store, instant.time)
-        yield
+    if instant.time not in HudiTimeline.load(store, config).pending:
+        raise ConflictError(
+            f"somebody has just completed {instant} of {store.root}, or taken it back",
+            condition="CONCURRENT_APPEND",
+            sides={"wanted": f"to run {instant.time}", "timeline": "no such pending instant"},
+            next_step="Run the service again if there is more to do.",
+        )
 
 
 def complete(

@@ -21,6 +21,7 @@ from halocline.errors import ConflictError, InputError, NotFoundError, Unavailab
 from halocline.formats.hudi.avro.containers import write_record
 from halocline.formats.hudi.configuration import TableType
 from halocline.formats.hudi.incremental import read_range
+from halocline.formats.hudi.maintain import compaction, running
 from halocline.formats.hudi.maintain.archiving import archive
 from halocline.formats.hudi.maintain.cleaning import CleaningPolicy, clean, plan_cleaning
 from halocline.formats.hudi.maintain.clustering import (
@@ -309,6 +310,52 @@ def test_a_compaction_that_somebody_runs_is_not_run_twice():
             run_compaction(table.store, requested.time)
         assert compact(table.store) == ()
     assert len(compact(table.store)) == 1
+
+
+def test_of_two_that_find_a_compaction_that_nobody_runs_one_runs_it(monkeypatch):
+    table = HudiTableMaker.create(MemoryStore(), 8, TableType.MERGE_ON_READ)
+    table.upsert(range(4), 100, "a")
+    table.upsert([1], 200, "b")
+    before, requested = rows(table.store), schedule_compaction(table.store)
+    real, refused = running.is_alive, []
+
+    def run() -> None:
+        try:
+            run_compaction(table.store, requested.time, lock=FileSystemLock(table.store))
+        except ConflictError as error:
+            refused.append(error)
+
+    other = threading.Thread(target=run)
+
+    def looks(store, instant):
+        monkeypatch.setattr(running, "is_alive", real)
+        found = real(store, instant)
+        other.start()
+        other.join(0.3)  # it would be completed by then
+        return found
+
+    monkeypatch.setattr(running, "is_alive", looks)
+    run()
+    other.join()
+    assert (len(refused), rows(table.store), table.snapshot.timeline.pending) == (1, before, frozenset())
+
+
+def test_a_compaction_that_somebody_has_just_completed_is_not_run_again(monkeypatch):
+    table = HudiTableMaker.create(MemoryStore(), 8, TableType.MERGE_ON_READ)
+    table.upsert(range(4), 100, "a")
+    table.upsert([1], 200, "b")
+    before, requested = rows(table.store), schedule_compaction(table.store)
+    real = compaction.retire_metadata_table
+
+    def meanwhile(store, config):
+        monkeypatch.setattr(compaction, "retire_metadata_table", real)
+        run_compaction(table.store, requested.time)
+        return real(store, config)
+
+    monkeypatch.setattr(compaction, "retire_metadata_table", meanwhile)
+    with pytest.raises(ConflictError, match="just completed"):
+        run_compaction(table.store, requested.time)
+    assert rows(table.store) == before
 
 
 def test_nothing_is_planned_beside_a_log_compaction():
