@@ -7,11 +7,13 @@ from contextlib import contextmanager
 from itertools import chain, repeat
 
 import pytest
+from tests.support.hudi_groups import write_rows
 from tests.support.hudi_tables import HudiTableMaker, rows, shown
 
 from halocline.errors import ConflictError, IncompatibleError, InputError, UnavailableError
 from halocline.formats.hudi.configuration import TableType
 from halocline.formats.hudi.maintain.clustering import schedule_clustering
+from halocline.formats.hudi.maintain.compaction import run_compaction, schedule_compaction
 from halocline.formats.hudi.maintain.locks import FileSystemLock
 from halocline.formats.hudi.properties import properties
 from halocline.formats.hudi.write.heartbeat import take_back_failed
@@ -132,18 +134,39 @@ def test_a_write_that_has_just_begun_is_not_taken_for_one_that_died(request, mon
     assert table.version == instant
 
 
-@pytest.mark.parametrize("service", ["clean", "archive"])
+@pytest.mark.parametrize("service", ["clean", "archive", "compact"])
 def test_services_wait_for_whoever_holds_the_lock(request, monkeypatch, service):
-    maker, table = made(request)
+    maker, table = made(request, type=TableType.MERGE_ON_READ if service == "compact" else TableType.COPY_ON_WRITE)
     for number in range(3):
         maker.upsert([1], 200 + number, "b")
     monkeypatch.setattr(writing, "_LOCK_WAIT_S", 0.1)
-    run = {"clean": lambda: table.clean(keep=1), "archive": lambda: table.archive(keep=1, at_most=1)}[service]
+    run = {
+        "clean": lambda: table.clean(keep=1),
+        "archive": lambda: table.archive(keep=1, at_most=1),
+        "compact": table.compact,
+    }[service]
     files = {meta.path for meta in maker.store.list()}
     with FileSystemLock(maker.store), pytest.raises(UnavailableError, match="another writer holds the lock"):
         run()
     assert {meta.path for meta in maker.store.list()} == files
     assert run()
+
+
+@pytest.mark.parametrize("version", [6, 8])
+def test_a_write_goes_on_behind_a_compaction_that_is_planned_as_it_begins(request, monkeypatch, version):
+    maker, table = made(request, version, TableType.MERGE_ON_READ)
+    maker.upsert([1], 200, "b")
+    real, planned = writing.ready, []
+
+    def meanwhile(opened):
+        found = real(opened)
+        planned.append(schedule_compaction(maker.store))
+        return found
+
+    monkeypatch.setattr(writing, "ready", meanwhile)
+    write_rows(table.opened, "UPSERT", [1], 300, "c")
+    run_compaction(maker.store, planned[0].time)
+    assert ("k1", 300, "c1") in shown(maker.snapshot.read())
 
 
 def test_writes_that_died_are_taken_back_first(request):
