@@ -66,7 +66,9 @@ def theirs(path: Path, options: HudiReadOptions | None = None) -> list[tuple[str
     return sorted((row["id"], row["ts"], row["name"]) for batch in batches for row in batch.to_pylist())
 
 
-@pytest.mark.parametrize(("version", "kind"), KINDS)
+@pytest.mark.parametrize(
+    ("version", "kind"), [pytest.param(*kind, marks=[pytest.mark.connect] * (kind[0] == 8)) for kind in KINDS]
+)
 def test_every_verb_leaves_rows_that_another_client_reads(spark, tmp_path, version, kind):
     table = made(spark, tmp_path, version, kind)
     first = table.insert(rows(spark, range(6), 100, "a"))
@@ -124,6 +126,16 @@ def test_a_size_that_no_file_group_has_is_refused_before_a_write_begins(spark, t
     with pytest.raises(InputError, match="cannot have 0 rows"):
         getattr(table, verb)(rows(spark, range(2), 200, "b"), rows_per_group=0)
     assert sorted(tmp_path.rglob("*")) == before, "no instant of a write that was taken back"
+
+
+@pytest.mark.connect
+def test_a_write_of_no_rows_changes_none(spark, tmp_path):
+    table = made(spark, tmp_path)
+    table.insert(rows(spark, range(3), 100, "a"))
+    before = ours(table)
+    for verb in (table.insert, table.upsert, table.insert_overwrite):
+        verb(rows(spark, range(3), 200, "b").where("false"))
+    assert ours(table) == before
 
 
 def test_rows_with_the_same_key_become_one_by_the_ordering_field(spark, tmp_path):

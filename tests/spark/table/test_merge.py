@@ -234,6 +234,15 @@ def test_two_matches_in_a_file_that_no_clause_can_take_a_row_of_are_not_looked_f
 
 
 @pytest.mark.connect
+def test_a_merge_whose_clauses_take_none_of_the_rows_that_match_changes_nothing(tmp_path, spark):
+    table = Table.create(tmp_path / "t", frame(spark, [(1, 0, 1, "a"), (2, 0, 2, "b")]), spark)
+    merge = table.merge(frame(spark, [(1, 0, 7, "new"), (2, 0, 8, "new")]), "t.id = s.id")
+    merge.when_matched_update("s.v < t.v", {"s": "s.s"}).when_matched_delete("s.v = 0").execute()
+    assert rows_of(table) == [(1, 0, 1, "a"), (2, 0, 2, "b")]
+    assert table.version == 0
+
+
+@pytest.mark.connect
 def test_a_source_that_differs_each_time_is_read_once(tmp_path, spark):
     table = Table.create(tmp_path / "t", spark.range(200).selectExpr("id", "0D AS v"), spark, properties=FEED)
     source = spark.range(400).selectExpr("id", "rand() AS v").where("v < 0.5")

@@ -68,6 +68,10 @@ _PLACES_SCHEMA: Final = pa.schema(
     }
 )
 
+_PLACES_TYPES: Final = f"""{PATH} STRING, {_PLACES} STRUCT<
+    rows: BIGINT, numbers: ARRAY<BIGINT>, ends: ARRAY<BIGINT>, first: BIGINT, groups: BIGINT>"""
+"""The same for Spark, which cannot be left to find the types of no rows: Spark Connect refuses to."""
+
 Rooms: TypeAlias = Mapping[str, Sequence[tuple[int, int]]]
 """By partition, the numbers of the groups that take new rows, and how many."""
 
@@ -196,7 +200,7 @@ class Targets:
             for number in numbers:
                 self.held[number] = replace(self.held[number], takes_new=True)
         table = pa.Table.from_pylist(rows, _PLACES_SCHEMA) if rows else _PLACES_SCHEMA.empty_table()
-        return spark.createDataFrame(table).hint("broadcast")
+        return spark.createDataFrame(table, _PLACES_TYPES).hint("broadcast")
 
 
 def in_buckets(df: DataFrame, numbers: Mapping[tuple[str, int], int]) -> DataFrame:

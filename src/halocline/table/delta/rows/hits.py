@@ -118,7 +118,8 @@ def hits_in(spark: SparkSession, files: pa.Table, pairs: DataFrame, count: int) 
     frame, place = pairs.where(F.col(CLAUSE).isNotNull()), PLACE
     if len(numbers) < len(files):
         others = {_FILE: pa.array(numbers, pa.int64()), _OTHER: pa.array(range(len(numbers)), pa.int64())}
-        small = F.broadcast(spark.createDataFrame(pa.table(others)))
+        # There are none if no clause takes any of the pairs, and Spark Connect finds no types in no rows.
+        small = F.broadcast(spark.createDataFrame(pa.table(others), f"{_FILE} BIGINT, {_OTHER} BIGINT"))
         frame = frame.withColumn(_FILE, F.expr(file_of(PLACE))).join(small, _FILE)
         place = place_of(_OTHER, position_of(PLACE))
     frame = frame.withColumn(HIT_PLACE, F.expr(place)).withColumnRenamed(SOURCE_ID, HIT_SOURCE)
