@@ -140,6 +140,9 @@ def isolation_for(actions: Iterable[Action], operation: str, properties: TablePr
                 return chosen
         elif not (isinstance(each, DomainMetadata) and each.domain == row_tracking.DOMAIN):
             return chosen
+    # A restore that finds nothing to change when it looks still promises the rows of the old version.
+    if operation in operations.RESTORES:
+        return chosen
     if chosen is Isolation.WRITE_SERIALIZABLE and operation in operations.CHANGES_DATA:
         return chosen
     return Isolation.SNAPSHOT

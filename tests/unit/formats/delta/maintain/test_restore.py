@@ -206,10 +206,11 @@ def test_ids_come_back_as_they_were_though_another_commit_comes_first():
     assert ids(store)["d"] == 7
 
 
-def test_any_change_in_between_is_a_conflict():
+@pytest.mark.parametrize("later", [["b"], []], ids=["files to take out", "nothing to do"])
+def test_any_change_in_between_is_a_conflict(later):
     store = created()
     commit(store, add("a"))
-    commit(store, add("b"))
+    commit(store, *map(add, later))
     current, target = Snapshot.load(store), Snapshot.load(store, version=1)
     back = restoration(current, target, now_ms=NOW)
     commit(store, add("c"))
