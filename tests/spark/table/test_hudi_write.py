@@ -483,10 +483,12 @@ def test_a_delete_by_no_condition_and_a_write_without_a_partition_are_refused(sp
     table = made(spark, tmp_path)
     given = rows(spark, range(3), 1, "a")
     before = table.insert(given)
-    for what in (None, 3, [1], "", "idd = 1", "ts + 1", "rand() < 0.5"):
+    begun = set((tmp_path / ".hoodie").rglob("*"))
+    for what in (None, 3, [1], "", "idd = 1", "ts + 1", "rand() < 0.5", given.select("id"), given.select("region")):
         with pytest.raises(InputError):
             table.delete(what)
     for verb in (table.upsert, table.insert, table.overwrite):
         with pytest.raises(SchemaError, match="rows lack column region"):
             verb(given.drop("region"))
+    assert set((tmp_path / ".hoodie").rglob("*")) == begun
     assert (table.version, table.to_df().count()) == (before, 3)

@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from halocline.errors import InputError
 from halocline.formats.hudi.buckets import BucketIndex, bucket_file_id, bucket_index, bucket_of
+from halocline.formats.hudi.configuration import HudiTableConfig
 from halocline.formats.hudi.key_lookup import KeyLookup
 from halocline.formats.hudi.record_keys import RECORD_KEY, key_columns, stored_key, written_key_columns
 from halocline.formats.hudi.slices import FileSlice
@@ -158,6 +159,8 @@ def delete(table: HudiOpened, what: str | Column | DataFrame) -> int:
         20261115114938669
     """
     condition = None if input_schema.is_frame(what) else _condition(table, what)
+    if condition is None:
+        _check_keys(ready(table).config, what)  # type: ignore[arg-type]
     with writing(table, "DELETE") as running:
         snapshot = running.snapshot
         if condition is None:
@@ -348,16 +351,25 @@ def _condition(table: HudiOpened, what: Any) -> Expression:
     return condition
 
 
-def _keys_of(running: RunningWrite, df: DataFrame) -> DataFrame:
-    """The keys of rows that are given by their key and partition columns alone."""
-    config = running.snapshot.config
-    needed = dict.fromkeys([*config.record_keys, *(each.name for each in config.partition_fields)])
+def _key_and_partition(config: HudiTableConfig) -> list[str]:
+    return list(dict.fromkeys([*config.record_keys, *(each.name for each in config.partition_fields)]))
+
+
+def _check_keys(config: HudiTableConfig, df: DataFrame) -> None:
+    """Refuses rows that do not say which ones they are, before a write begins that would have to be taken back."""
+    needed = _key_and_partition(config)
     if missing := [name for name in needed if name not in df.columns]:
         raise InputError(
             f"rows to delete lack column {missing[0]}",
             sides={"needed": ", ".join(needed), "given": ", ".join(df.columns)},
             next_step="Give the columns of the key, and those of the partition.",
         )
+
+
+def _keys_of(running: RunningWrite, df: DataFrame) -> DataFrame:
+    """The keys of rows that are given by their key and partition columns alone."""
+    config = running.snapshot.config
+    needed = _key_and_partition(config)
     plain = pa.schema([running.columns.field(name) for name in needed])
     keys = written_key_columns(config, stored_key(running.snapshot))
     return keyed(df.select(*map(quoted, needed)), plain, config, keys).select(KEY, PATH)
