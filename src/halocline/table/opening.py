@@ -19,7 +19,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
-from datetime import UTC, datetime, tzinfo
+from datetime import UTC, datetime, timedelta, tzinfo
 from functools import wraps
 from typing import TYPE_CHECKING, Any, Concatenate, Final, Generic, ParamSpec, Self, TypeVar
 
@@ -54,6 +54,14 @@ R = TypeVar("R")
 Moment = str | int | datetime
 """A time as users give it: ISO text, milliseconds since the epoch, or a datetime."""
 
+
+def _milliseconds(point: datetime) -> int:
+    return int((point - datetime.fromtimestamp(0, UTC)) // timedelta(milliseconds=1))
+
+
+_FIRST_MS: Final = _milliseconds(datetime.min.replace(tzinfo=UTC))
+_LAST_MS: Final = _milliseconds(datetime.max.replace(tzinfo=UTC))
+_MOST_HOURS: Final = 1_000_000_000
 _running: Final[ContextVar[tuple[Gatekeeper, Operation] | None]] = ContextVar("halocline_operation", default=None)
 
 
@@ -215,17 +223,21 @@ class Opening(ABC, Generic[V]):
 
     def milliseconds(self, moment: Moment) -> int:
         """A time in milliseconds since the epoch; one without a zone is in the session's, or in UTC."""
+        refused = InputError(f"{moment!r} is not a time", next_step="Give '2026-11-01 12:00:00' or a datetime.")
         if isinstance(moment, bool) or not isinstance(moment, str | int | datetime):
-            raise InputError(f"{moment!r} is not a time", next_step="Give '2026-11-01 12:00:00' or a datetime.")
+            raise refused
         if isinstance(moment, int):
+            if not _FIRST_MS <= moment <= _LAST_MS:
+                raise refused
             return moment
         try:
             point = datetime.fromisoformat(moment) if isinstance(moment, str) else moment
         except ValueError:
-            raise InputError(f"{moment!r} is not a time", next_step="Give it as '2026-11-01 12:00:00'.") from None
+            raise refused from None
         if point.tzinfo is None:
             point = point.replace(tzinfo=self._timezone())
-        return int(point.timestamp() * 1000)
+        # The ends of the calendar, which stand for no end at all, may lie beyond it in another zone.
+        return min(max(_milliseconds(point), _FIRST_MS), _LAST_MS)
 
     def check_lease(self) -> None:
         """What makes use of a level may become visible only while the operation's lease runs."""
@@ -259,6 +271,16 @@ class Opening(ABC, Generic[V]):
 def _is_data(path: str) -> bool:
     """Whether a file is not hidden; a folder may be named after a partition column that begins with `_`."""
     return not any(each.startswith(".") or (each.startswith("_") and "=" not in each) for each in path.split("/"))
+
+
+def kept_ms(hours: float) -> int:
+    """How long files are kept, in milliseconds: a time that has passed, and that a clock can count back."""
+    if not 0 <= hours <= _MOST_HOURS:
+        raise InputError(
+            f"files cannot be kept for {hours} hours",
+            sides={"given": f"{hours} hours", "possible": f"0 to {_MOST_HOURS:,} hours"},
+        )
+    return int(hours * 3_600_000)
 
 
 def placed(

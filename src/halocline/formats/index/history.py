@@ -13,7 +13,7 @@ from typing import Any
 
 from halocline.compat.release import releases_in
 from halocline.compat.reports import Writers, lowest_writer, writers_in
-from halocline.errors import NotFoundError
+from halocline.errors import InputError, NotFoundError
 from halocline.formats.index.log.actions import IndexCommitInfo, IndexLine, decode_lines
 from halocline.formats.index.log.encodings import decoded
 from halocline.formats.index.log.replay import IndexReplay
@@ -71,8 +71,11 @@ def history(store: Store, limit: int | None = None) -> list[IndexVersion]:
         limit: How many at most.
 
     Raises:
+        InputError: The limit is negative.
         MalformedError: A commit is damaged.
     """
+    if limit is not None and limit < 0:
+        raise InputError(f"a history cannot have {limit} entries", sides={"limit": str(limit), "possible": "0 or more"})
     found: list[IndexVersion] = []
     for entry in _newest_first(store):
         if limit is not None and len(found) >= limit:

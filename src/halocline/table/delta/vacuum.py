@@ -6,15 +6,10 @@ What is needed is worked out by `halocline.formats.delta.maintain.vacuum`. Looki
 
 from __future__ import annotations
 
-from typing import Final
-
-from halocline.errors import InputError
 from halocline.formats.delta.maintain import vacuum
 from halocline.formats.delta.maintain.vacuum import Vacuumed
 from halocline.table.delta.opened import Opened
-from halocline.table.opening import as_operation
-
-_HOUR_MS: Final = 3_600_000
+from halocline.table.opening import as_operation, kept_ms
 
 
 @as_operation
@@ -46,14 +41,9 @@ def vacuum_files(
         >>> Table.for_path("lake/orders").vacuum().bytes  # doctest: +SKIP
         1048576
     """
-    if retention_hours is not None and retention_hours < 0:
-        raise InputError(
-            "files cannot be kept for a negative time",
-            sides={"given": f"{retention_hours} hours", "possible": "0 hours or more"},
-        )
     return vacuum.vacuum(
         table.snapshot("write.maintenance"),
-        retention_ms=None if retention_hours is None else int(retention_hours * _HOUR_MS),
+        retention_ms=None if retention_hours is None else kept_ms(retention_hours),
         dry_run=dry_run,
         allow_short_retention=not enforce_retention,
         lite=lite,

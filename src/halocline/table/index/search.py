@@ -44,6 +44,8 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
 _SNIPPET: Final = "_snippet"
+_MOST_ROWS: Final = 2**31 - 1
+"""What Spark can limit rows to."""
 
 
 def search(
@@ -111,7 +113,7 @@ def search(
     df = df if where is None else filtered(df, where)
     if score:
         df = df.orderBy(F.desc(SCORE), SPLIT, NUMBER)
-    df = df if limit is None else df.limit(limit)
+    df = df if limit is None else df.limit(min(limit, _MOST_ROWS))
     names = [*wanted, *shown.values(), *([SCORE] if score else [])]
     # The columns are known here; asking Spark for them takes as long as finding the rows.
     return df if [each.name for each in asked.schema.fields] == names else df.select(*map(quoted, names))

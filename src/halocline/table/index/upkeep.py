@@ -10,7 +10,7 @@ from halocline.formats.index.maintain.purge import HOUR_MS, RETENTION_MS, Purged
 from halocline.formats.index.maintain.purge import purge as purged
 from halocline.storage import open_store
 from halocline.table.index.opened import IndexOpened
-from halocline.table.opening import as_operation
+from halocline.table.opening import as_operation, kept_ms
 
 _MAINTENANCE = "write.maintenance"
 
@@ -41,7 +41,7 @@ def purge(
     """
     return purged(
         table.snapshot(_MAINTENANCE),
-        retention_ms=int(retention_hours * HOUR_MS),
+        retention_ms=kept_ms(retention_hours),
         dry_run=dry_run,
         allow_short_retention=allow_short_retention,
         now_ms=table.clock(),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import shutil
 
 import pytest
@@ -41,6 +42,8 @@ def test_a_table_is_found_and_says_what_it_is(tmp_path):
     assert (table.version, table.protocol.writer, table.detail()["numSplits"]) == (0, 5, 0)
     assert [each["name"] for each in table.schema["fields"]] == ["id", "message"]
     assert [each.operation for each in table.history()] == ["CREATE TABLE"]
+    with pytest.raises(InputError, match="a history cannot have -1 entries"):
+        table.history(-1)
     with pytest.raises(MissingVerbError, match="vacuum"):
         _ = table.vacuum
     with pytest.raises(MissingVerbError, match="downgrade"):
@@ -173,6 +176,9 @@ def test_lint_finds_a_protocol_that_is_missing_or_too_low_and_repairs_it(tmp_pat
 def test_upkeep_needs_no_session(tmp_path):
     snapshot = table_of([row(1)], [row(2)], store=open_store(str(tmp_path)))
     table = Table.for_path(tmp_path)
+    for hours in (-1, math.inf):
+        with pytest.raises(InputError, match="files cannot be kept for"):
+            table.purge(retention_hours=hours, dry_run=False, allow_short_retention=True)
     assert table.purge().files == ()
     assert table.describe_log()["action"].to_pylist().count("add") == 2
     assert table.repair_log().is_sound
