@@ -3,16 +3,18 @@
 Python itself takes `data_change="false"` for true, and speaks of a wrong keyword by the name of a function that no user
 has called. A class made of verbs is therefore given `checks_arguments`, which compares every call with the signature:
 a name that it lacks is refused with the nearest one that it has, and a value with the kinds that it accepts. Kinds that
-are not in the table below are left to the verb.
+are not in the table below are left to the verb. What fits reaches the verb as a value of Python's own: the numbers and
+the text of numpy, and those of enumerations, are no JSON.
 """
 
 from __future__ import annotations
 
 import ast
 import os
-from collections.abc import Callable, Mapping, Sequence
-from functools import cache, wraps
-from inspect import Parameter, signature
+from collections.abc import Callable, Collection, Mapping, Sequence
+from datetime import datetime
+from functools import cache, partial, wraps
+from inspect import BoundArguments, Parameter, signature
 from numbers import Integral, Real
 from typing import Any, Final, TypeVar
 
@@ -22,32 +24,85 @@ C = TypeVar("C", bound=type)
 R = TypeVar("R")
 
 
+def _is_integer(value: Any) -> bool:
+    # Every number of a log is a signed one of 64 bits: others could not read a larger one.
+    return not isinstance(value, bool) and isinstance(value, Integral) and -(2**63) <= int(value) < 2**63
+
+
+def _is_number(value: Any) -> bool:
+    return not isinstance(value, bool) and isinstance(value, Real) and value == value
+
+
+def _is_moment(value: Any) -> bool:
+    # What pandas takes for a time that is missing is a datetime, and equal to nothing.
+    return isinstance(value, str) or _is_integer(value) or (isinstance(value, datetime) and value == value)
+
+
 def _is_transaction(value: Any) -> bool:
     if not isinstance(value, tuple) or len(value) != 2:
         return False
     app, version = value
-    return isinstance(app, str) and bool(app) and type(version) is int and version >= 0
+    return isinstance(app, str) and bool(app) and _is_integer(version) and version >= 0
+
+
+def _is_list(value: Any) -> bool:
+    return isinstance(value, Sequence) and not isinstance(value, str | bytes)
 
 
 def _are_names(value: Any) -> bool:
-    return isinstance(value, Sequence) and not isinstance(value, str) and all(isinstance(each, str) for each in value)
+    return _is_list(value) and all(isinstance(each, str) for each in value)
+
+
+def _are_collected_names(value: Any) -> bool:
+    collected = isinstance(value, Collection) and not isinstance(value, str | bytes)
+    return collected and all(isinstance(each, str) for each in value)
+
+
+def _is_our(name: str, value: Any) -> bool:
+    # By its name: the modules of most classes cost time to import.
+    kind = type(value)
+    return kind.__name__ == name and kind.__module__.startswith("halocline.")
+
+
+def _are_columns(value: Any) -> bool:
+    return _is_list(value) and all(isinstance(each, Mapping) or _is_our("Field", each) for each in value)
+
+
+def _are_clients(value: Any) -> bool:
+    return _is_list(value) and all(_is_our("Client", each) for each in value)
+
+
+def _are_positions(value: Any) -> bool:
+    return _is_list(value) and all(each is None or _is_our("ColumnPosition", each) for each in value)
 
 
 _Kind = tuple[str, Callable[[Any], bool]]
 _MAPPING: Final[_Kind] = ("a dict", lambda value: isinstance(value, Mapping) and _are_names(list(value)))
+_MOMENT: Final[_Kind] = ("a time, such as '2026-11-01 12:00:00'", _is_moment)
 _KINDS: Final[Mapping[str, _Kind]] = {
     "None": ("None", lambda value: value is None),
     "bool": ("True or False", lambda value: isinstance(value, bool)),
-    "int": ("a whole number", lambda value: isinstance(value, Integral) and not isinstance(value, bool)),
-    "float": ("a number", lambda value: isinstance(value, Real) and not isinstance(value, bool)),
+    "int": ("a whole number of 64 bits", _is_integer),
+    "float": ("a number", _is_number),
     "str": ("text", lambda value: isinstance(value, str)),
     "os.PathLike[str]": ("a path", lambda value: isinstance(value, str | os.PathLike)),
     "Expression": ("an SQL expression", lambda value: isinstance(value, str) or type(value).__name__ == "Column"),
+    "Column": ("a Column", lambda value: type(value).__name__ == "Column"),
+    "Moment": _MOMENT,
+    "Instant": _MOMENT,
     "Sequence[str]": ("a list of names", _are_names),
+    "list[str]": ("a list of names", _are_names),
+    "tuple[str, ...]": ("a list of names", _are_names),
+    "Collection[str]": ("a list of names", _are_collected_names),
+    "Sequence[Any]": ("a list", _is_list),
+    "Sequence[Client]": ("a list of clients, such as those of Lake.declared", _are_clients),
+    "Sequence[ColumnPosition | None]": ("a list of ColumnPosition, or None", _are_positions),
+    "Sequence[Field | Mapping[str, Any]]": ('[{"name": "x", "type": "long", "nullable": true}]', _are_columns),
+    "Validator": ("a function", callable),
     "Mapping[str, str]": _MAPPING,
     "Mapping[str, Any]": _MAPPING,
-    "Identity": ("an Identity", lambda value: type(value).__name__ == "Identity"),
-    "Release": ("a release", lambda value: type(value).__name__ == "Release"),
+    "Identity": ("an Identity", partial(_is_our, "Identity")),
+    "Release": ("a release", partial(_is_our, "Release")),
     "SparkSession": ("a Spark session", lambda value: hasattr(value, "conf")),
     "Txn": ("an application and its version, such as ('nightly-load', 42)", _is_transaction),
 }
@@ -117,8 +172,8 @@ def checked(name: str, function: Callable[..., R]) -> Callable[..., R]:
 
     @wraps(function)
     def checking(*given: Any, **named: Any) -> R:
-        _check(name, function, given, named)
-        return function(*given, **named)
+        bound = _fitting(name, function, given, named)
+        return function(*bound.args, **bound.kwargs)
 
     checking.__name__ = name
     return checking
@@ -139,28 +194,59 @@ def _known_names(name: str, function: Callable[..., Any], named: Mapping[str, An
     return known
 
 
-def _check(name: str, function: Callable[..., Any], given: tuple[Any, ...], named: Mapping[str, Any]) -> None:
+def _fitting(
+    name: str, function: Callable[..., Any], given: tuple[Any, ...], named: Mapping[str, Any]
+) -> BoundArguments:
+    """The arguments of a call, each of a kind that it may have."""
     shape, known = _signature(function), _known_names(name, function, named)
     try:
         bound = shape.bind(*given, **named)
     except TypeError as error:
         raise InputError(f"{name}: {error}", sides={"arguments": ", ".join(known) or "none"}) from None
     for key, value in bound.arguments.items():
-        annotation = shape.parameters[key].annotation
-        kinds = [_kind(each.strip()) for each in str(annotation).split(" | ")]
-        if shape.parameters[key].kind in _SEVERAL or None in kinds:
+        parameter = shape.parameters[key]
+        kinds = _kinds(str(parameter.annotation))
+        if kinds is None or parameter.kind is Parameter.VAR_KEYWORD:
             continue
-        if not any(fits(value) for _, fits in filter(None, kinds)):
-            expected = " or ".join(dict.fromkeys(word for word, _ in filter(None, kinds) if word != "None"))
-            raise InputError(
-                f"{key} of {name} cannot be {value!r:.80}", sides={"given": type(value).__name__, "expected": expected}
-            )
+        for each in value if parameter.kind is Parameter.VAR_POSITIONAL else (value,):
+            if not any(fits(each) for _, fits in kinds):
+                expected = " or ".join(dict.fromkeys(word for word, _ in kinds if word != "None"))
+                raise InputError(
+                    f"{key} of {name} cannot be {each!r:.80}",
+                    sides={"given": type(each).__name__, "expected": expected},
+                )
+        bound.arguments[key] = _own(value)
+    return bound
+
+
+def _own(value: Any) -> Any:
+    """The same value as one of Python's own."""
+    if isinstance(value, str):
+        return str.__str__(value)
+    if type(value) in (list, tuple):
+        return type(value)(map(_own, value))
+    if isinstance(value, Mapping):
+        return {_own(key): _own(each) for key, each in value.items()}
+    if isinstance(value, bool) or not isinstance(value, Real):
+        return value
+    return int(value) if isinstance(value, Integral) else float(value)
+
+
+@cache
+def _kinds(annotation: str) -> list[_Kind] | None:
+    """What an annotation stands for; None if a part of it is not in the table, and left to the verb."""
+    if annotation in _KINDS:
+        return [_KINDS[annotation]]
+    kinds = [_kind(each.strip()) for each in annotation.removesuffix(" | None").split(" | ")]
+    if None in kinds:
+        return None
+    return [*filter(None, kinds), *([_KINDS["None"]] if annotation.endswith(" | None") else [])]
 
 
 def _kind(annotation: str) -> _Kind | None:
     if annotation.startswith("Literal["):
         choices: list[Any] = ast.literal_eval(annotation.removeprefix("Literal"))
-        return " or ".join(map(repr, choices)), lambda value: value in choices
+        return " or ".join(map(repr, choices)), lambda value: isinstance(value, str) and value in choices
     return _KINDS.get(annotation)
 
 

@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+import math
+from enum import StrEnum
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
 import pytest
 from pyspark.sql.types import StructType
 
@@ -10,7 +16,11 @@ from halocline.delta.tables import DeltaTable
 from halocline.errors import InputError, MissingVerbError, UnsupportedError
 
 TRANSACTION = "an application and its version, such as ('nightly-load', 42)"
+WHOLE = "a whole number of 64 bits"
+TIME = "a time, such as '2026-11-01 12:00:00'"
 FIELDS = '[{"name": "x", "type": "long", "nullable": true}]'
+CLIENTS = "a list of clients, such as those of Lake.declared"
+POSITIONS = "a list of ColumnPosition, or None"
 COLUMNS = StructType().add("id", "long").add("day", "date")
 
 
@@ -51,19 +61,36 @@ def test_mistyped_keyword_is_refused_with_the_nearest(table, call, nearest):
     [
         (lambda table: table.append(None, data_change="false"), "True or False"),
         (lambda table: table.append(None, user_metadata={"by": "me"}), "text"),
-        (lambda table: table.append(None, max_records_per_file="x"), "a whole number"),
-        (lambda table: table.overwrite(None, max_records_per_file=True), "a whole number"),
-        (lambda table: table.overwrite(None, max_records_per_file=1.5), "a whole number"),
+        (lambda table: table.append(None, max_records_per_file="x"), WHOLE),
+        (lambda table: table.overwrite(None, max_records_per_file=True), WHOLE),
+        (lambda table: table.overwrite(None, max_records_per_file=1.5), WHOLE),
         (lambda table: table.update("id = 1", {"day": "null"}), "a dict"),
         (lambda table: table.vacuum("7 days"), "a number"),
         (lambda table: table.vacuum(dry_run="False"), "True or False"),
-        (lambda table: table.restore("x"), "a whole number"),
-        (lambda table: table.to_df(version="x"), "a whole number"),
-        (lambda table: table.history("3"), "a whole number"),
+        (lambda table: table.restore("x"), WHOLE),
+        (lambda table: table.to_df(version="x"), WHOLE),
+        (lambda table: table.history("3"), WHOLE),
         (lambda table: table.append(None, txn=("nightly", -1)), TRANSACTION),
         (lambda table: table.append(None, txn=("", 1)), TRANSACTION),
         (lambda table: table.append(None, txn=("nightly", True)), TRANSACTION),
         (lambda table: table.add_columns("x BIGINT"), FIELDS),
+        (lambda table: table.append(None, txn=("nightly", 2**63)), TRANSACTION),
+        (lambda table: table.append_batch(None, 2**63, app_id="nightly"), WHOLE),
+        (lambda table: table.append_arrow(None, max_records_per_file=2**70), WHOLE),
+        (lambda table: table.append(None, schema_mode=np.array(["merge", "merge"])), "'merge'"),
+        (lambda table: table.vacuum(math.nan), "a number"),
+        (lambda table: table.changes(True), f"{WHOLE} or {TIME}"),
+        (lambda table: table.to_df(timestamp=pd.NaT), TIME),
+        (lambda table: table.count(where=5), "text or a Column"),
+        (lambda table: table.cluster_by("day", None), "text"),
+        (lambda table: table.cluster_by(["day"]), "text"),
+        (lambda table: table.unset_properties(3), "text or a list of names"),
+        (lambda table: table.unset_properties(["owner", None]), "text or a list of names"),
+        (lambda table: table.plan_drop("appendOnly", ["trino@426"]), CLIENTS),
+        (lambda table: table.add_constraint("c", "id > 0", validator=True), "a function"),
+        (lambda table: table.add_columns([{"name": "x", "type": "long"}], positions=["id"]), POSITIONS),
+        (lambda table: table.add_columns(None), FIELDS),
+        (lambda table: table.add_columns([pa.field("x", pa.int64())]), FIELDS),
         (lambda table: table.add_columns(["x"]), FIELDS),
         (lambda table: table.drop_feature_support("deletionVectors", truncate_history="false"), "True or False"),
         (lambda table: hc.Table.for_path(None), "text or a path"),
@@ -76,6 +103,25 @@ def test_value_of_another_kind_is_refused_before_anything_is_touched(table, call
         call(table)
     assert refused.value.sides.get("expected") == expected, refused.value
     assert table.version == 0
+
+
+@pytest.mark.parametrize("moment", [2**60, -(2**60)])
+def test_time_beyond_the_calendar_is_refused(table, moment):
+    with pytest.raises(InputError, match="is not a time"):
+        table.to_arrow(timestamp=moment)
+
+
+class Owner(StrEnum):
+    ME = "me"
+
+
+def test_numbers_and_text_of_numpy_and_enumerations_become_those_of_python(table):
+    table.set_properties({np.str_("owner"): Owner.ME})
+    rows = pa.table({"id": [1]})
+    last = table.append_arrow(rows, txn=(np.str_("nightly"), np.int64(7)), user_metadata=np.str_("by hand"))
+    assert table.to_arrow(version=np.int64(last), columns=[np.str_("ID")]).read_all().to_pydict() == {"id": [1]}
+    assert table.append_arrow(rows, txn=("nightly", 7)) == last
+    assert table.restore(np.int64(0)).version == last + 1
 
 
 def test_missing_and_surplus_arguments_are_told_by_the_verbs_own_name(table):

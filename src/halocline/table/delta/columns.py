@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from halocline.errors import InputError, SchemaError
+from halocline.errors import SchemaError
 from halocline.formats.delta.commit.provenance import CommitDescription
 from halocline.formats.delta.configuration import alter as change
 from halocline.formats.delta.configuration import clustering, column_mapping
@@ -91,12 +91,6 @@ def _fields(columns: Sequence[Field | Mapping[str, Any]]) -> Sequence[Field]:
 
 
 def _given(columns: Sequence[Field | Mapping[str, Any]]) -> list[Field]:
-    given: Any = columns
-    if isinstance(given, str) or not all(isinstance(each, Field | Mapping) for each in given):
-        raise InputError(
-            "columns are given as fields",
-            sides={"given": repr(columns)[:80], "expected": '[{"name": "x", "type": "long", "nullable": true}]'},
-        )
     fields = [each if isinstance(each, Field) else field_from_json(each) for each in columns]
     # Ids and physical names of columns of another table, or of one that was dropped, would lead to other data.
     return list(column_mapping.unmapped(Struct(fields)).fields)

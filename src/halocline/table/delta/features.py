@@ -8,7 +8,7 @@ happen, vacuum finds the files.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -104,7 +104,7 @@ def remove_column_mapping(table: Opened, *, keeps_mode: bool) -> None:
     drop.remove_column_mapping(table.snapshot("write"), keeps_mode=keeps_mode, rewriter=rewriter, clock=table.clock)
 
 
-def plan_drop(table: Opened, name: str, clients: Iterable[Client] = ()) -> DropPlan:
+def plan_drop(table: Opened, name: str, clients: Sequence[Client] = ()) -> DropPlan:
     """What dropping a feature takes, and whom each way leaves able to write. Nothing is changed."""
     table.snapshot("write.metadata")
     return planning.plan_drop(table.store, name, clients=tuple(clients))

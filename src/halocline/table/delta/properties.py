@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Final
@@ -47,7 +47,7 @@ def set_properties(table: Opened, values: Mapping[str, str]) -> Altered:
 
 
 @as_operation
-def unset_properties(table: Opened, keys: str | Iterable[str], *, if_exists: bool = False) -> Altered:
+def unset_properties(table: Opened, keys: str | Collection[str], *, if_exists: bool = False) -> Altered:
     """Takes properties away. Features stay in the protocol; `drop_feature_support` takes one out."""
     names = [keys] if isinstance(keys, str) else list(keys)
     if MODE in names and mode_of(table.snapshot("write").properties) != "none":
