@@ -8,7 +8,7 @@ it, and the next number is tried.
 
 from __future__ import annotations
 
-from halocline.errors import AlreadyExistsError
+from halocline.errors import AlreadyExistsError, NotFoundError
 from halocline.formats.hudi.names import log_file_name
 from halocline.formats.hudi.write.markers import MarkerKind, delete_marker, put_marker
 from halocline.storage.base import Store
@@ -48,9 +48,19 @@ def put_log_file(
         try:
             store.put_if_absent(path, data)
         except AlreadyExistsError:
+            if _holds(store, path, data):  # put by this very attempt, whose answer was lost
+                return path, version
             # What a write has marked and does not count is deleted, which this file of another write must not be.
             if marked_by is not None:
                 delete_marker(store, marked_by, path, MarkerKind.APPEND)
             version += 1
         else:
             return path, version
+
+
+def _holds(store: Store, path: str, data: bytes) -> bool:
+    """Whether a file has this content; blocks name their write, so that no two writes have the same."""
+    try:
+        return store.get(path) == data
+    except NotFoundError:
+        return False

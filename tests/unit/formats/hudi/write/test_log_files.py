@@ -63,3 +63,18 @@ def test_two_writes_that_are_taken_back_at_once_have_a_command_each(table, monke
     for write in (first, second):
         assert sum(write.time.encode() in each for each in logs) == 2, "its rows, and what takes them back"
     assert shown(table.snapshot.read()) == before
+
+
+def test_a_file_that_is_put_again_since_the_answer_was_lost_is_one_file_with_its_marker(table, monkeypatch):
+    put = table.store.put_if_absent
+
+    def answer_lost(path, data):
+        etag = put(path, data)
+        return put(path, data) if ".log." in path else etag
+
+    monkeypatch.setattr(table.store, "put_if_absent", answer_lost)
+    ((write, stat),) = begun(table, "only")
+    monkeypatch.undo()
+    assert [path for path, _ in marked_files(table.store, write.time)] == [stat.path]
+    write.complete([stat], schema=table.schema)
+    assert ("k1", 200, "only1") in shown(table.snapshot.read())
