@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Final
 
 import numpy as np
 import pyarrow as pa
@@ -31,9 +30,6 @@ from halocline.formats.hudi.snapshot import HudiSnapshot
 from halocline.formats.hudi.table_schema import COMMIT_TIME, META_COLUMNS
 from halocline.formats.hudi.timeline.timeline import CommittedInstants
 from halocline.storage.base import Store
-
-_TABLE_SERVICES: Final = frozenset({"COMPACT", "LOG_COMPACT", "CLUSTER"})
-"""Operations that change no row."""
 
 
 def change_schema(snapshot: HudiSnapshot) -> pa.Schema:
@@ -158,7 +154,7 @@ def _parts(
     snapshot: HudiSnapshot, write: RangeWrite, groups: Mapping[tuple[str, str], FileGroup]
 ) -> Iterator[ChangePart]:
     """What one write did, group by group."""
-    if write.metadata.compacted or write.metadata.operation_type in _TABLE_SERVICES:
+    if write.metadata.is_service:
         return
     time = write.instant.time
     for key in write.metadata.replaced:

@@ -81,6 +81,11 @@ def table_schema(timeline: HudiTimeline, bases: Iterable[BaseFile], as_of: str |
     )
 
 
+def columns_told(timeline: HudiTimeline, text: str) -> pa.Schema:
+    """The columns of a schema that a write of the table tells, with the meta columns in front."""
+    return _from_avro(text, timeline).columns
+
+
 def written_columns(timeline: HudiTimeline, instants: Collection[str]) -> dict[str, pa.Schema]:
     """The columns that writes had when they wrote, of those that say it and are still in the active timeline."""
     found = {}
@@ -88,11 +93,16 @@ def written_columns(timeline: HudiTimeline, instants: Collection[str]) -> dict[s
         if instant.time in instants:
             text = timeline.commit_metadata(instant).schema
             if text:
-                found[instant.time] = _from_avro(text, timeline).columns
+                found[instant.time] = columns_told(timeline, text)
     return found
 
 
 def _told(timeline: HudiTimeline, as_of: str | None) -> str | None:
+    """The last schema that a write told; of a table service only if no other write did.
+
+    A service that runs while a write lets the table grow ends after it, and tells the columns that it began with.
+    """
+    by_service = None
     for instant in reversed(timeline.writes):
         if as_of is not None and order(instant.time) > order(as_of):
             continue
@@ -103,9 +113,10 @@ def _told(timeline: HudiTimeline, as_of: str | None) -> str | None:
                 sides={"table": "hoodie.schema.on.read.enable", "halocline follows": "columns by name"},
                 next_step="Rewrite the table into a new one without hoodie.schema.on.read.enable.",
             )
-        if metadata.schema:
+        if metadata.schema and not metadata.is_service:
             return metadata.schema
-    return None
+        by_service = by_service or metadata.schema
+    return by_service
 
 
 def _from_avro(text: str, timeline: HudiTimeline) -> TableSchema:

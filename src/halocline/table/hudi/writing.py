@@ -23,6 +23,7 @@ from halocline.formats.hudi.maintain.locks import FileSystemLock
 from halocline.formats.hudi.properties import properties, table_version
 from halocline.formats.hudi.slices import FileSlice
 from halocline.formats.hudi.snapshot import HudiSnapshot
+from halocline.formats.hudi.table_schema import columns_told
 from halocline.formats.hudi.timeline.instant import (
     CLUSTERING,
     COMMIT,
@@ -118,8 +119,36 @@ def completed(
         if batch is not None and batch.is_in(HudiTimeline.load(table.store, write.config)):
             roll_back(table.store, write.config, write.instant)
             return 0
+        schema = _with_newest_columns(table.store, schema)
         extra = {} if batch is None else batch.told
         return int(write.complete(stats, schema=schema, replaced=replaced, extra=extra).time)
+
+
+def _with_newest_columns(store: Store, schema: str) -> str:
+    """The schema for a write that is completed now: columns that came while it was under way stay.
+
+    Raises:
+        ConflictError: It would let the table grow itself, by others.
+    """
+    now = HudiSnapshot.load(store)
+    newest = now.schema.avro
+    if newest is None or newest == schema:
+        return schema
+    ours = {each.name: each.type for each in columns_told(now.timeline, schema)}
+    theirs = {each.name: each.type for each in now.schema.columns}
+    if theirs.items() <= ours.items():
+        return schema
+    if ours.items() <= theirs.items():
+        return newest
+    raise ConflictError(
+        f"the columns of {store.root} were changed while rows were written; nothing was committed",
+        condition="CONCURRENT_METADATA_CHANGE",
+        sides={
+            "this write": ", ".join(each for each in ours if each not in theirs) or "other types",
+            "table has": ", ".join(theirs),
+        },
+        next_step="Run the write again.",
+    )
 
 
 def table_lock(store: Store) -> FileSystemLock:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from contextlib import contextmanager
 from itertools import chain, repeat
 
+import pyarrow as pa
 import pytest
 from tests.support.hudi_groups import write_rows
 from tests.support.hudi_tables import HudiTableMaker, rows, shown
@@ -15,6 +17,7 @@ from halocline.formats.hudi.configuration import TableType
 from halocline.formats.hudi.maintain.clustering import schedule_clustering
 from halocline.formats.hudi.maintain.compaction import run_compaction, schedule_compaction
 from halocline.formats.hudi.maintain.locks import FileSystemLock
+from halocline.formats.hudi.maintain.running import in_turn
 from halocline.formats.hudi.properties import properties
 from halocline.formats.hudi.write.heartbeat import take_back_failed
 from halocline.storage import open_store
@@ -167,6 +170,56 @@ def test_a_write_goes_on_behind_a_compaction_that_is_planned_as_it_begins(reques
     write_rows(table.opened, "UPSERT", [1], 300, "c")
     run_compaction(maker.store, planned[0].time)
     assert ("k1", 300, "c1") in shown(maker.snapshot.read())
+
+
+def grown(maker: HudiTableMaker, *names: str) -> tuple[pa.Schema, str]:
+    """The columns of a table and more, as a write that lets it grow has them."""
+    columns, said = maker.snapshot.schema.columns, json.loads(maker.schema)
+    for name in names:
+        columns = columns.append(pa.field(name, pa.int64()))
+        said["fields"].append({"name": name, "type": ["null", "long"], "default": None})
+    return columns, json.dumps(said)
+
+
+@pytest.mark.parametrize("version", [6, 8])
+def test_a_column_that_comes_while_a_write_is_under_way_stays(request, version):
+    maker, table = made(request, version)
+    with writing.writing(table.opened, "INSERT") as slow:
+        with writing.writing(table.opened, "INSERT", *grown(maker, "more")) as fast:
+            fast.complete([])
+        slow.complete([])
+    assert maker.snapshot.schema.columns.names[-1] == "more"
+
+
+def test_of_two_writes_that_add_different_columns_the_later_one_is_refused(request):
+    maker, table = made(request)
+
+    def overtaken() -> None:
+        with writing.writing(table.opened, "INSERT", *grown(maker, "mine")) as slow:
+            with writing.writing(table.opened, "INSERT", *grown(maker, "theirs")) as fast:
+                fast.complete([])
+            slow.complete([])
+
+    with pytest.raises(ConflictError, match="columns") as refused:
+        overtaken()
+    assert refused.value.condition == "CONCURRENT_METADATA_CHANGE"
+    assert maker.snapshot.schema.columns.names[-1] == "theirs"
+    assert maker.snapshot.timeline.pending == frozenset()
+
+
+@pytest.mark.parametrize("version", [6, 8])
+def test_a_column_that_comes_while_a_compaction_runs_stays(request, version):
+    maker, table = made(request, version, TableType.MERGE_ON_READ)
+    maker.upsert([1], 200, "b")
+
+    def slow(work, parts):
+        with writing.writing(table.opened, "INSERT", *grown(maker, "more")) as fast:
+            fast.complete([])
+        return in_turn(work, parts)
+
+    requested = schedule_compaction(maker.store)
+    run_compaction(maker.store, requested.time, runner=slow)
+    assert maker.snapshot.schema.columns.names[-1] == "more"
 
 
 def test_writes_that_died_are_taken_back_first(request):

@@ -8,13 +8,14 @@ of the machine that wrote them and never lead anywhere, so they are not kept.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 import msgspec
 
 from halocline.errors import MalformedError
 
 _T = TypeVar("_T", bound="_Said")
+_SERVICES: Final = frozenset({"COMPACT", "LOG_COMPACT", "CLUSTER", "INDEX"})
 
 
 class _Said(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
@@ -113,6 +114,11 @@ class CommitMetadata(_Said, frozen=True, kw_only=True):
         for partition, ids in (self.partition_to_replace_file_ids or {}).items():
             for file_id in ids:
                 yield partition, file_id
+
+    @property
+    def is_service(self) -> bool:
+        """Whether it only laid rows out otherwise, whatever columns they have by now."""
+        return bool(self.compacted) or self.operation_type in _SERVICES
 
     @property
     def schema(self) -> str | None:
