@@ -68,5 +68,9 @@ def write(document: bytes, file: Path | None) -> None:
     if file is None:
         sys.stdout.write(document.decode().rstrip("\n") + "\n")
     else:
+        # Imported here: most commands write no file.
+        from halocline.lake.journal import check_writable
+
+        check_writable(file)
         file.write_bytes(document)
         typer.echo(f"{len(document):,} bytes written to {file}")

@@ -63,10 +63,14 @@ def show(
     The exit code is 2 if a table is damaged, a user cannot use one, or something stands in the way.
     """
     # Imported here: every command loads this module, and most open no lake.
+    from halocline.lake.journal import check_writable
     from halocline.lake.lake import Lake
 
+    # Refused before a long survey, not after it.
     for each in client or ():
-        Release.parse(each)  # refused before a long survey, not after it
+        Release.parse(each)
+    if html is not None:
+        check_writable(html)
     with _told_if_stopped(journal) as progress:
         if after is not None or limit is not None:
             found = Lake.discover(lake, limit=limit, after=after, progress=progress.found)

@@ -33,8 +33,10 @@ def journaled(
     """The facts of every table in order, those that a journal has as it has them; new ones are written to it.
 
     Raises:
-        InputError: The journal is about something else.
+        InputError: The journal is about something else, or cannot be written.
     """
+    if journal is not None:
+        check_writable(journal)
     known = {} if journal is None else _read(journal, _Heading(place, job.target))
     missing = [(each.name, each.url, each.formats) for each in entries if each.url not in known]
     looked = look_at(missing, job, processes=processes)
@@ -51,6 +53,22 @@ def journaled(
                 written.write(msgspec.json.encode(facts) + b"\n")
                 written.flush()
             yield msgspec.structs.replace(facts, name=each.name)
+
+
+def check_writable(file: Path) -> None:
+    """Refuses a place where no file can be written, before the work whose result it is to hold.
+
+    Raises:
+        InputError: It is a folder, or lies in none.
+    """
+    if file.is_dir():
+        raise InputError(f"{file} is a folder", sides={"needed": "a file"}, next_step="Name a file in it.")
+    if not file.parent.is_dir():
+        raise InputError(
+            f"{file} cannot be written",
+            sides={"needed": f"the folder {file.parent}", "found": "no such folder"},
+            next_step="Make the folder, or name another one.",
+        )
 
 
 def _read(journal: Path, heading: _Heading) -> dict[str, TableFacts]:

@@ -332,6 +332,8 @@ def test_an_export_is_written_and_an_import_refused_while_members_act(fleet, tmp
     path = tmp_path / "backup.json"
     assert fleet("export", str(path))[0] == 0
     assert json.loads(path.read_text())["format"] == 1
+    code, _, complaint = fleet("export", str(tmp_path / "nowhere" / "backup.json"))
+    assert (code, "cannot be written" in complaint) == (1, True)
     code, _, complaint = fleet("import", str(path), "--reason", "a try")
     assert code == 1
     assert "2 members hold a lease" in complaint

@@ -257,6 +257,16 @@ def test_the_journal_of_another_survey_is_refused(folder, tmp_path):
         lake.survey(journal=journal)
 
 
+@pytest.mark.parametrize("option", ["--html", "--journal"])
+@pytest.mark.parametrize(("place", "complaint"), [("", "is a folder"), ("nowhere/file", "cannot be written")])
+def test_a_file_that_cannot_be_written_is_refused_before_anything_is_looked_at(
+    folder, tmp_path, capsys, monkeypatch, option, place, complaint
+):
+    monkeypatch.setattr(surveyors, "gather", lambda *_: pytest.fail("a table was looked at"))
+    assert main.run(["survey", str(folder), option, str(tmp_path / place)]) == 1
+    assert complaint in capsys.readouterr().err
+
+
 # ---------------------------------------------------------------------- the command
 
 
