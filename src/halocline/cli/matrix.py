@@ -24,6 +24,7 @@ from halocline.compat.protocol import Protocol
 from halocline.compat.release import Release
 from halocline.compat.terms import Terms
 from halocline.compat.verdict import Verdict, can
+from halocline.errors import InputError
 
 _LEGEND = "\n1.2.0: from there on   [1.2.0, 2.0.0): only those   -: refused   ?: not known   WRONG: silently wrong data"
 _MOST_COLUMNS = 7
@@ -54,6 +55,9 @@ def show(
     With --release and --protocol it exits 2 if one of the releases may not, or if it is not known.
     """
     checked_operation(operation)
+    _check_used("--enabled", enabled, protocol is not None, "With --protocol, name what is in use under it.")
+    _check_used("--feature", feature, protocol is None, "A protocol names its features.")
+    _check_used("--product", product, not release, "A release names its product.")
     releases = [Release.parse(text) for text in release or ()]
     if protocol is not None and releases:
         _show_verdicts(output, releases, _terms(protocol, enabled), operation)
@@ -69,7 +73,20 @@ def show(
 
 
 def _terms(protocol: str, enabled: list[str] | None) -> Terms:
-    return Terms(Protocol.parse(protocol), None if enabled is None else frozenset(enabled))
+    parsed = Protocol.parse(protocol)
+    return Terms(parsed, None if enabled is None else frozenset(_in_use(parsed.format, each) for each in enabled))
+
+
+def _in_use(format: str, given: str) -> str:
+    """A feature as its format spells it, with the mode that it is in (`columnMapping:id`)."""
+    name, colon, mode = given.partition(":")
+    return find_feature(format, name).name + colon + mode
+
+
+def _check_used(option: str, given: list[str] | None, counts: bool, next_step: str) -> None:
+    """Refuses an option that would change nothing beside the others."""
+    if given and not counts:
+        raise InputError(f"{option} is of no use here", sides={"given": ", ".join(given)}, next_step=next_step)
 
 
 def _tokens(format: str, operation: str, names: list[str] | None) -> tuple[str, ...]:

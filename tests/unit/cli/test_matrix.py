@@ -105,6 +105,10 @@ def test_what_is_in_use_changes_the_verdict(capsys):
         (("--feature", "shiny"), "no feature 'shiny' is known"),
         (("--format", "paper"), "there is no table format 'paper'"),
         (("--protocol", "(1;2)"), "(1;2)"),
+        (("--protocol", "(1,2)", "--enabled", "shiny"), "no feature 'shiny' is known"),
+        (("--enabled", "appendOnly"), "--enabled is of no use here"),
+        (("--protocol", "(1,2)", "--feature", "appendOnly"), "--feature is of no use here"),
+        (("--release", "trino@426", "--product", "trino"), "--product is of no use here"),
     ],
 )
 def test_a_bad_argument_gives_one_clear_line(capsys, arguments, complaint):
