@@ -72,11 +72,11 @@ class Identity:
 
     def __post_init__(self) -> None:
         for name, value, kind, expected in (
-            ("start", self.start, int, "a whole number"),
-            ("step", self.step, int, "a whole number"),
+            ("start", self.start, int, "a whole number of 64 bits"),
+            ("step", self.step, int, "a whole number of 64 bits"),
             ("always", self.always, bool, "True or False"),
         ):
-            if type(value) is not kind:
+            if type(value) is not kind or not -(2**63) <= value < 2**63:
                 sides = {"given": type(value).__name__, "expected": expected}
                 raise InputError(f"{name} of Identity cannot be {value!r:.80}", sides=sides)
 

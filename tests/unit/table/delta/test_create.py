@@ -60,6 +60,8 @@ def test_history_tells_what_was_asked_for_whether_or_not_there_was_a_table(tmp_p
         (lambda: hc.column("id", "bigint", comment=3), "comment of column cannot be 3"),
         (lambda: hc.column("id", "bigint", identity=True), "identity of column cannot be True"),
         (lambda: hc.Identity(start="a"), "start of Identity cannot be 'a'"),
+        (lambda: hc.Identity(start=2**63), "start of Identity cannot be 9223372036854775808"),
+        (lambda: hc.Identity(step=-(2**63) - 1), "step of Identity cannot be -9223372036854775809"),
         (lambda: hc.Identity(always="no"), "always of Identity cannot be 'no'"),
         (lambda: hc.Table("lake/orders"), "not made by calling Table"),
         (lambda: hc.Table.create("lake/x", [{"id": 1}]), "a dict is no schema"),
