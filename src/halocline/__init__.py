@@ -59,6 +59,7 @@ if TYPE_CHECKING:
     from halocline.fleet.member.admin import AdminClient as AdminClient
     from halocline.fleet.member.connect import connect as connect
     from halocline.fleet.member.handle import FleetHandle as FleetHandle
+    from halocline.formats.delta.configuration.alter import ColumnPosition as ColumnPosition
     from halocline.formats.delta.features.approval import Approval as Approval
     from halocline.formats.delta.features.drop import Dropped as Dropped
     from halocline.formats.delta.features.drop_plan import DropPlan as DropPlan

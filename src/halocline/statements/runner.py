@@ -142,9 +142,15 @@ def run(
             sides={"given": type(spark).__name__},
             next_step='hc.sql(spark, "SELECT …"), with spark = SparkSession.builder.getOrCreate().',
         )
-    check_running(spark)
     if not isinstance(text, str):
         raise InputError("SQL is text", sides={"given": type(text).__name__})
+    by_name = isinstance(args, Mapping) and all(isinstance(each, str) for each in args)
+    if not (args is None or by_name or (isinstance(args, Sequence) and not isinstance(args, str | bytes))):
+        raise InputError(
+            f"{args!r:.80} are no values for parameters",
+            sides={"given": type(args).__name__, "expected": "a dict by name for :name, or a list for ?"},
+        )
+    check_running(spark)
     statements = statements_of(text)
     if not statements:
         raise InputError("there is no statement", sides={"given": text[:80]})

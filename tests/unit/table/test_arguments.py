@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from enum import StrEnum
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -15,6 +16,7 @@ import halocline as hc
 from halocline.delta.tables import DeltaTable
 from halocline.errors import InputError, MissingVerbError, UnsupportedError
 
+SESSION = SimpleNamespace(sql=None)
 TRANSACTION = "an application and its version, such as ('nightly-load', 42)"
 WHOLE = "a whole number of 64 bits"
 TIME = "a time, such as '2026-11-01 12:00:00'"
@@ -193,6 +195,8 @@ def test_options_are_the_same_in_any_case(table):
         (lambda table: hc.Table.create(f"{table.url}-2", COLUMNS, format="detla"), "there is no format 'detla'"),
         (lambda table: hc.sql(None, "SELECT 1"), "SQL needs a Spark session"),
         (lambda table: hc.sql("SELECT 1", "SELECT 1"), "SQL needs a Spark session"),
+        (lambda table: hc.sql(SESSION, 1), "SQL is text"),
+        *((lambda table, each=each: hc.sql(SESSION, "SELECT ?", each), "no values") for each in (True, "a", {1: 2}, 7)),
         (lambda table: hc.connect(7470), "'7470' is no address of a fleet"),
         (lambda table: table.merge(4, "t.id = s.id").when_matched_delete().execute(), "a int is no DataFrame of Spark"),
         (lambda table: hc.column("id", "bigintt"), "there is no type 'bigintt'"),
