@@ -569,7 +569,7 @@ def test_path_is_as_good_as_a_url(spark, lake, collected):
 
 
 @pytest.mark.parametrize(
-    ("where", "told"), [("id", "not a boolean"), ("nosuch(id) = 1", "nosuch"), (5, "no condition")]
+    ("where", "told"), [("id", "not a boolean"), ("nosuch(id) = 1", "nosuch"), (5, "where of to_df cannot be 5")]
 )
 def test_condition_that_is_none_is_refused_in_our_words(spark, tmp_path, where, told):
     table = hc.Table.create(str(tmp_path / "t"), spark.range(3), spark)

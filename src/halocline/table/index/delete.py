@@ -29,17 +29,17 @@ _REPORT: Final = pa.schema({"split": pa.int64(), "rows": pa.binary()})
 
 
 @as_operation
-def delete_rows(table: IndexOpened, where: str | Column) -> int:
+def delete_rows(table: IndexOpened, where: str | Column | None = None) -> int:
     """Deletes the rows that meet a condition, and returns the version without them.
 
     Rows that others add meanwhile stay; rows that others delete meanwhile are deleted once.
 
     Args:
         table: The table.
-        where: A condition; `true` deletes every row.
+        where: A condition, without which nothing is deleted; `true` deletes every row.
 
     Raises:
-        InputError: It is no condition, or the table is a companion.
+        InputError: There is no condition, it is none, or the table is a companion.
         UnsupportedError: Such rows may be in a split of IndexTables4Spark.
         ConflictError: Somebody else removed a split meanwhile.
 
@@ -47,10 +47,10 @@ def delete_rows(table: IndexOpened, where: str | Column) -> int:
         >>> Table.for_path("lake/logs", spark).delete("at < '2026-01-01'")  # doctest: +SKIP
         15
     """
-    if not isinstance(where, str) and type(where).__name__ != "Column":
+    if where is None:
         raise InputError(
-            f"where of delete cannot be {where!r:.80}",
-            sides={"given": type(where).__name__, "expected": "an SQL condition"},
+            "delete takes a condition",
+            sides={"given": "none", "expected": "an SQL condition"},
             next_step="To delete every row: delete('true').",
         )
     snapshot = table.snapshot("write")
