@@ -200,10 +200,11 @@ class Store(ABC):
         for path in paths:
             self.delete(path)
 
-    def sweep(self, before_ms: int) -> int:
-        """Deletes what writers that were killed before a time have left half-written, and counts it.
+    def sweep(self, now_ms: int) -> int:
+        """Deletes what writers that were killed have left half-written, and counts it.
 
-        Where objects appear at once, there is nothing of the kind.
+        A write takes minutes; what is half-written for a day was left by one that died. Where objects appear at once,
+        there is nothing of the kind.
         """
         return 0
 

@@ -49,6 +49,7 @@ from halocline.storage.lock import locked
 _NO_HARD_LINKS = frozenset({errno.EPERM, errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOTSUP, errno.EMLINK, errno.EXDEV})
 _NO_OBJECT = (FileNotFoundError, NotADirectoryError, IsADirectoryError)
 _HALF_WRITTEN = ".tmp"
+_DAY_MS = 24 * 3_600_000
 _CAN_SYNC_FOLDERS = hasattr(os, "O_DIRECTORY")
 
 
@@ -155,8 +156,8 @@ class LocalStore(Store):
                 _forget_checksum(target)
                 os.unlink(target)
 
-    def sweep(self, before_ms: int) -> int:
-        count = 0
+    def sweep(self, now_ms: int) -> int:
+        count, before_ms = 0, now_ms - _DAY_MS
         for folder, _, names in os.walk(self.folder):
             for name in names:
                 if name.startswith(HIDDEN_PREFIX) and name.endswith(_HALF_WRITTEN):

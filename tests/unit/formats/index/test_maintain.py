@@ -1,5 +1,7 @@
 """Keeping an index table in order: purge, partitions, the log, indexing anew, and lint."""
 
+import os
+
 import pytest
 from tests.support.conformance import tables_of
 from tests.support.index_logs import IndexLog, add, metadata, protocol, skip
@@ -37,6 +39,18 @@ def aged(store, now_ms):
 
 
 # ------------------------------------------------------------------ purge
+
+
+def test_what_killed_writers_left_half_written_is_purged(tmp_path):
+    table = table_of(ROWS, store=open_store(tmp_path))
+    old, young = (tmp_path / f".~halocline-{name}.tmp" for name in ("0a", "0b"))
+    for file, age in ((old, 2 * DAY), (young, HOUR_MS)):
+        file.write_bytes(b"1")
+        os.utime(file, ((9 * DAY - age) / 1000,) * 2)
+    purge(table, now_ms=9 * DAY)
+    assert old.exists(), "a dry run deletes nothing"
+    purge(table, now_ms=9 * DAY, dry_run=False)
+    assert (old.exists(), young.exists()) == (False, True)
 
 
 def test_files_that_no_version_within_the_retention_needs_are_purged():

@@ -54,7 +54,6 @@ _CHANGE_DATA: Final = "_change_data"
 _ICEBERG: Final = "metadata/"
 _BEGUN: Final = re.compile(r"(?<=[0-9a-f]{32}/)_temporary/\d+/(_temporary/)?")
 """Where Spark keeps what tasks write until a write is whole, in the folder that each write of ours has."""
-_DAY_MS: Final = 24 * 3_600_000
 _OTHER_LOGS: Final = frozenset(LOG_FOLDERS.values()) - {DELTA.folder}
 
 
@@ -161,8 +160,7 @@ def _delete(
     except Exception:
         _note(snapshot, "VACUUM END", {"status": "FAILED"}, None, clock)
         raise
-    # A write takes minutes; what is half-written for a day was left by one that died.
-    snapshot.store.sweep(min(found.cutoff_ms, clock() - _DAY_MS))
+    snapshot.store.sweep(clock())
     folders = {meta.path.rpartition("/")[0] for meta in found.files}
     metrics = {"numDeletedFiles": len(found.files), "numVacuumedDirectories": len(folders)}
     _note(snapshot, "VACUUM END", {"status": "COMPLETED"}, metrics, clock)

@@ -4,11 +4,13 @@ What stays is decided by one of two *policies*: enough for time travel to each o
 of each file group. Kept in any case are files that a savepoint names, and file groups that a pending compaction or
 clustering is to rewrite. A file group that was replaced goes as a whole, once no instant that stays can see it.
 
-A cleaning is planned, and the plan is done: run again after a crash, it deletes the same files.
+A cleaning is planned, and the plan is done: run again after a crash, it deletes the same files. What writers that were
+killed have left half-written goes as well, planned or not.
 """
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
@@ -72,10 +74,11 @@ def clean(store: Store, *, policy: CleaningPolicy | str = CleaningPolicy.COMMITS
         if each.action == CLEAN and not each.is_completed:
             run_cleaning(store, each)
     plan = plan_cleaning(snapshot, policy, keep)
-    if not plan.files:
-        return None
-    requested = put_requested(store, snapshot.config, CLEAN, _encoded(plan, snapshot))
-    return run_cleaning(store, requested)
+    done: HudiInstant | None = None
+    if plan.files:
+        done = run_cleaning(store, put_requested(store, snapshot.config, CLEAN, _encoded(plan, snapshot)))
+    store.sweep(time.time_ns() // 1_000_000)
+    return done
 
 
 def plan_cleaning(snapshot: HudiSnapshot, policy: CleaningPolicy | str, keep: int) -> CleaningPlan:

@@ -89,7 +89,8 @@ def purge(
             next_step="Keep them longer, or allow a short retention if nobody reads or writes the table.",
         )
     snapshot = snapshot.reopened("write").newest()
-    cutoff = (time.time_ns() // 1_000_000 if now_ms is None else now_ms) - retention_ms
+    now = time.time_ns() // 1_000_000 if now_ms is None else now_ms
+    cutoff = now - retention_ms
     listed = list(_listed(snapshot.store))
     live = {below_root(snapshot.store, path) for path in snapshot.files}
     if missing := sorted(live - {each.path for each in listed}):
@@ -106,6 +107,7 @@ def purge(
         back = _needed(snapshot.newest(), cutoff)
         found = tuple(each for each in found if each.path not in back)
         snapshot.store.delete_many(each.path for each in found)
+        snapshot.store.sweep(now)
     return Purged(found, cutoff, deleted=not dry_run)
 
 

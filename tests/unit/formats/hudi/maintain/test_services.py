@@ -41,6 +41,7 @@ from halocline.formats.hudi.write import schemas
 from halocline.formats.hudi.write.heartbeat import beating
 from halocline.formats.hudi.write.metadata_table import METADATA_FOLDERS
 from halocline.storage.base import Store
+from halocline.storage.local import LocalStore
 from halocline.storage.memory import MemoryStore
 
 
@@ -87,6 +88,19 @@ def test_cleaning_keeps_what_the_last_writes_need(version, type):
     assert done.action == "clean"
     table.upsert([1], 900, "after")
     assert ("k1", 900, "after1") in rows(table.store)
+
+
+def test_cleaning_removes_what_killed_writers_left_half_written(tmp_path):
+    table = HudiTableMaker.create(LocalStore(tmp_path), 9, TableType.COPY_ON_WRITE)
+    table.upsert([1], 100, "a")
+    (tmp_path / "eu").mkdir(exist_ok=True)
+    old, young, theirs = (tmp_path / "eu" / name for name in (".~halocline-0a.tmp", ".~halocline-0b.tmp", ".x.tmp"))
+    for file in (old, young, theirs):
+        file.write_bytes(b"1")
+    for file in (old, theirs):
+        os.utime(file, (1, 1))
+    assert clean(table.store) is None, "there is nothing of the table to clean"
+    assert (old.exists(), young.exists(), theirs.exists()) == (False, True, True)
 
 
 @pytest.mark.parametrize(("version", "type"), KINDS)
