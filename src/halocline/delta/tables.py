@@ -181,11 +181,12 @@ class DeltaTable:
 
     def delete(self, condition: Expression | None = None) -> DataFrame:
         """Deletes rows; see `Table.delete`."""
-        return self._affected(self.table.delete(condition).metrics.get("numDeletedRows"))
+        return self._affected(self.table.delete(condition, target_alias=self.name).metrics.get("numDeletedRows"))
 
     def update(self, condition: Expression | None = None, set: Mapping[str, Any] | None = None) -> DataFrame:
         """Updates rows; see `Table.update`."""
-        return self._affected(self.table.update(set or {}, condition).metrics.get("numUpdatedRows"))
+        done = self.table.update(set or {}, condition, target_alias=self.name)
+        return self._affected(done.metrics.get("numUpdatedRows"))
 
     def merge(self, source: DataFrame, condition: Expression) -> DeltaMergeBuilder:
         """Begins a merge; see `Table.merge`."""

@@ -54,6 +54,26 @@ def test_a_notebook_runs_with_one_import_changed(tmp_path, spark):
     assert orders.history(1).first()["operationParameters"] == {"version": "1", "timestamp": None}
 
 
+@pytest.mark.parametrize("vectors", ["true", "false"])
+@pytest.mark.parametrize("alias", ["t", "T", "of the day"])
+def test_changes_speak_of_a_table_by_its_alias(alias, vectors, tmp_path, spark):
+    rows = spark.sql("SELECT id, named_struct('id', id, 'w', 1) AS s, id > 2 AS big FROM range(6)")
+    table = Table.create(tmp_path / "t", rows, spark, properties={"delta.enableDeletionVectors": vectors})
+    orders = DeltaTable(table).alias(alias)
+    of = f"`{alias}`"
+    assert orders.delete(f"{of}.id = 0").first()[0] == 1
+    assert orders.delete(F.col(f"{of}.id") == 1).first()[0] == 1
+    assert orders.update(f"{of}.s.id = 2 AND id < 9", {f"{of}.s.w": f"{of}.s.w + {of}.id"}).first()[0] == 1
+    assert orders.update(F.col(f"{of}.id") == 3, {"s.w": F.col(f"{of}.id") * 10}).first()[0] == 1
+    assert orders.update(set={f"{of}.big": f"NOT {of}.big"}).first()[0] == 4
+    found = sorted(tuple(row) for row in orders.toDF().selectExpr("id", "s.w", "big").collect())
+    assert found == [(2, 3, True), (3, 30, False), (4, 1, False), (5, 1, False)]
+    with pytest.raises(InputError, match="other"):
+        orders.delete("other.id = 2")
+    with pytest.raises(InputError, match=r"t\.id|`t`"):
+        DeltaTable(table).delete("t.id = 2")
+
+
 def test_the_history_has_the_columns_of_delta_spark(tmp_path, spark):
     path = tmp_path / "t"
     Table.create(str(path), "id INT", spark)

@@ -56,6 +56,19 @@ def test_nested_fields_change_alone_even_where_there_was_no_struct(tmp_path, spa
     assert found == [(0, 0, "x", 0), (1, 2, "y", 1), (2, None, "y", 2)]
 
 
+def test_a_struct_may_be_called_as_nothing_else_is(tmp_path, spark):
+    rows = spark.sql("SELECT id, id + 10 AS v, named_struct('v', id + 100) AS target FROM range(3)")
+    table = Table.create(tmp_path / "t", rows, spark)
+    table.update({"v": "target.v", "target.v": "0"}, "target.v > 100")
+    assert sorted(tuple(row) for row in table.to_df().selectExpr("id", "v", "target.v").collect()) == [
+        (0, 10, 100),
+        (1, 101, 0),
+        (2, 102, 0),
+    ]
+    with pytest.raises(InputError, match=r"target\.w"):
+        table.update({"target.w": "1"})
+
+
 @pytest.mark.parametrize("feed", ["true", "false"])
 def test_a_value_that_would_lose_something_is_refused_and_any_other_is_cast(tmp_path, spark, feed):
     sql = "SELECT 1 AS n, CAST(1.50 AS DECIMAL(6,2)) AS p, DATE'2026-11-01' AS d, array(1) AS a"

@@ -51,6 +51,7 @@ from halocline.table.delta.rows.clauses import (
     Clause,
     ClauseKind,
     check_analysed,
+    named,
     with_old,
 )
 from halocline.table.delta.rows.commit import RowChange
@@ -130,9 +131,9 @@ class Changed:
         }
 
 
-def check_clause(work: RowChange, clause: Clause) -> None:
+def check_clause(work: RowChange, clause: Clause, alias: str | None) -> None:
     """Makes sure that what the only clause of a change says makes sense for the table's columns."""
-    columns = blank_frame(work.spark, work.snapshot.schema)
+    columns = named(blank_frame(work.spark, work.snapshot.schema), alias)
     hint = f"The table has the columns {shortened(work.snapshot.schema.names, 25)}."
     check_analysed(columns, [clause], f"the change of {work.table.url}", hint)
     for name, value in (clause.values or {}).items():
@@ -211,7 +212,7 @@ class Rewrite:
         work: The change under way.
         row_files: Where rows are written.
         clauses: The clauses that hits speak of by number.
-        alias: The table's alias in expressions.
+        alias: The table's alias in expressions, if it has one.
         joined: Puts columns of the source beside rows with `HIT_SOURCE`.
         split: How many clauses, counted from the first, may speak of the source.
         lacking: What becomes of fields that an assigned struct lacks.
@@ -220,7 +221,7 @@ class Rewrite:
     work: RowChange
     row_files: RowFiles
     clauses: Sequence[Clause]
-    alias: str = "target"
+    alias: str | None = None
     joined: Callable[[DataFrame], DataFrame] | None = None
     split: int = 0
     lacking: Lacking = Lacking.REFUSED
@@ -342,7 +343,7 @@ class Rewrite:
         identities = self.row_files.identities()
         columns = identities if hits.frame is None and not placed else replace(identities, place=PLACE)
         schema = self.work.snapshot.schema
-        df = frame_of(self.work.spark, self.work.snapshot, files=hits.files, rows=columns).alias(self.alias)
+        df = named(frame_of(self.work.spark, self.work.snapshot, files=hits.files, rows=columns), self.alias)
         if hits.frame is None:
             taken = F.lit(0) if hits.where is None else F.when(F.expr(hits.where), F.lit(0))
             return with_old(df.select("*", taken.alias(CLAUSE)), schema, df), self.joined

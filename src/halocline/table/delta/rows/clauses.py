@@ -93,6 +93,19 @@ def is_steady(where: str) -> bool:
     return _OF_ONE_QUERY.search(where) is None
 
 
+def named(df: DataFrame, alias: str | None) -> DataFrame:
+    """Rows of a table under the name by which expressions know it, if it has one."""
+    return df if alias is None else df.alias(alias)
+
+
+def known_by(where: Expression | None, alias: str | None) -> Expression | None:
+    """A condition on rows that go by an alias: a column where text speaks of it, since files are told by bare names."""
+    if alias is None or not isinstance(where, str):
+        return where
+    speaks = re.compile(rf"(?<![\w.])`?{re.escape(alias)}`?\s*\.", re.IGNORECASE)
+    return column_of(where) if speaks.search(where) else where
+
+
 def predicate_of(where: Expression | None) -> dict[str, list[str]]:
     """The condition of a change as commits record it."""
     return {"predicate": [] if where is None else [f"({told_of(where)})"]}

@@ -45,7 +45,7 @@ _SET: Final = "__halocline_set_"
 _STEP: Final = re.compile(r"`(?:[^`]|``)*`|[^.]+")
 
 
-def checked_values(values: Mapping[str, Any], schema: Struct, alias: str, table: str) -> dict[str, Any]:
+def checked_values(values: Mapping[str, Any], schema: Struct, alias: str | None, table: str) -> dict[str, Any]:
     """Values to be assigned, by column or by the path of a nested field, in the table's spelling.
 
     Names may be given with the table's alias in front.
@@ -193,10 +193,12 @@ def _with_fields(sql: str, struct: Struct, values: Mapping[tuple[str, ...], Any]
     return F.struct(*parts)
 
 
-def _path(given: str, schema: Struct, alias: str) -> list[str] | None:
+def _path(given: str, schema: Struct, alias: str | None) -> list[str] | None:
     """The column, and the steps below it, that a name stands for; None if there is none."""
     text = given.strip()
-    for candidate in (text, text.removeprefix(f"{alias}."), text.removeprefix(f"`{alias}`.")):
+    prefixes = () if alias is None else (f"{alias}.", f"`{alias}`.")
+    bare = [text[len(each) :] for each in prefixes if text.lower().startswith(each.lower())]
+    for candidate in (text, *bare):
         if (field := schema.get(candidate)) is not None:
             return [field.name]
         if found := _steps(candidate, schema):

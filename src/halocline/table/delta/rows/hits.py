@@ -21,7 +21,7 @@ from halocline.spark.scan.row_columns import RowColumns, file_of, place_of, posi
 from halocline.spark.session.analysis import Expression, column_of
 from halocline.spark.session.functions import F
 from halocline.spark.session.pinning import computed_and_counted
-from halocline.table.delta.rows.clauses import CLAUSE, PLACE, is_steady
+from halocline.table.delta.rows.clauses import CLAUSE, PLACE, is_steady, named
 from halocline.table.delta.rows.commit import RowChange
 from halocline.table.delta.rows.files import marks_rows
 from halocline.table.delta.rows.matches import is_about_partitions, matches
@@ -84,7 +84,7 @@ def by_file(places: Places) -> Iterator[tuple[int, np.ndarray[Any, Any]]]:
     yield from ((int(number), order[start:end]) for number, start, end in zip(found, starts, ends, strict=True))
 
 
-def hits_where(work: RowChange, candidates: pa.Table, where: Expression | None) -> Hits:
+def hits_where(work: RowChange, candidates: pa.Table, where: Expression | None, alias: str | None = None) -> Hits:
     """The rows that meet a condition, all without one, taken by the first clause."""
     if where is None:
         return Hits(candidates, None, {0: None})
@@ -94,7 +94,7 @@ def hits_where(work: RowChange, candidates: pa.Table, where: Expression | None) 
         return Hits(found.files, None, {0: found.rows}, where if len(found.mixed) else None)
     if not len(candidates):
         return Hits(candidates, None, {})
-    df = frame_of(work.spark, work.snapshot, files=candidates, rows=RowColumns(place=PLACE))
+    df = named(frame_of(work.spark, work.snapshot, files=candidates, rows=RowColumns(place=PLACE)), alias)
     numbers = (F.lit(None).cast("long").alias(SOURCE_ID), F.lit(0).alias(CLAUSE))
     rows, count = computed_and_counted(df.where(column_of(where)).select(PLACE, *numbers))
     return hits_in(work.spark, candidates, rows, count)[0]
