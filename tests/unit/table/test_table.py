@@ -78,7 +78,7 @@ def test_looking_for_an_attribute_that_is_missing_is_no_surprise_to_python(url):
 def test_verbs_show_the_signature_and_the_words_of_their_function():
     from inspect import signature
 
-    assert list(signature(DeltaLakeTable.delete).parameters) == ["table", "where"]
+    assert list(signature(DeltaLakeTable.delete).parameters) == ["table", "where", "target_alias"]
     assert "Deletes the rows" in DeltaLakeTable.delete.__doc__
 
 
