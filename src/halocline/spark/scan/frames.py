@@ -19,6 +19,7 @@ from halocline.formats.delta.snapshot.snapshot import Snapshot
 from halocline.spark.scan.footers import at_once
 from halocline.spark.scan.row_columns import RowColumns
 from halocline.spark.scan.scan import scan
+from halocline.spark.session.analysis import read_without_spark
 from halocline.spark.session.session import setting
 from halocline.spark.types.file_layout import FileLayout
 
@@ -45,7 +46,7 @@ def frame_of(
     """
     zone = session_zone(spark)
     if files is None:
-        files = snapshot.files(where if isinstance(where, str) else None, LISTED, timezone=zone)
+        files = snapshot.files(read_without_spark(spark, where), LISTED, timezone=zone)
     layout = FileLayout.of(snapshot.configuration)
     return scan(
         spark,

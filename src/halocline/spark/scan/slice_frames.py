@@ -39,7 +39,7 @@ from halocline.spark.scan.footers import at_once, footers
 from halocline.spark.scan.frames import session_zone
 from halocline.spark.scan.packing import packed
 from halocline.spark.scan.scan import columns_asked_for, columns_spoken_of, scan
-from halocline.spark.session.analysis import filtered
+from halocline.spark.session.analysis import filtered, read_without_spark
 from halocline.spark.types.columns import quoted, spark_schema, text_literal
 from halocline.spark.types.file_layout import FileLayout
 from halocline.storage.base import Store
@@ -110,8 +110,8 @@ def slice_frame(
     needed = columns_spoken_of(names, wanted, where)
     schema = struct_of_arrow([fields.field(name) for name in needed])
     reader = reading(needed)
-    if isinstance(where, str):
-        slices = pruned_slices(snapshot, slices, where, schema, session_zone(spark))
+    if (text := read_without_spark(spark, where)) is not None:
+        slices = pruned_slices(snapshot, slices, text, schema, session_zone(spark))
     native, others = _divided(snapshot, slices, reader)
     halved, others = _halved(spark, snapshot, others, reader)
     frames = []

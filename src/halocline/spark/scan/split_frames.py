@@ -33,7 +33,7 @@ from halocline.spark.scan.frames import session_zone
 from halocline.spark.scan.row_columns import RowColumns
 from halocline.spark.scan.scan import columns_asked_for, columns_spoken_of, scan
 from halocline.spark.scan.slice_frames import PartReader, part_frame
-from halocline.spark.session.analysis import filtered
+from halocline.spark.session.analysis import filtered, read_without_spark
 from halocline.spark.types.columns import quoted
 from halocline.spark.types.file_layout import FileLayout
 from halocline.storage.base import Store
@@ -73,9 +73,7 @@ def split_frame(
     schema = snapshot.schema
     wanted = columns_asked_for(schema, columns)
     needed = columns_spoken_of(schema, wanted, where)
-    splits = kept_splits(
-        snapshot, snapshot.files.values(), where if isinstance(where, str) else None, session_zone(spark)
-    )
+    splits = kept_splits(snapshot, snapshot.files.values(), read_without_spark(spark, where), session_zone(spark))
     own, bundles = [each for each in splits if each.is_own], [each for each in splits if not each.is_own]
     frames = []
     if own or not bundles:

@@ -18,11 +18,11 @@ from halocline.errors import InputError
 from halocline.schema.json_edge import type_from_json
 from halocline.schema.types import DataType
 from halocline.spark.session.functions import F
-from halocline.spark.session.session import is_connect
+from halocline.spark.session.session import is_connect, setting
 
 if TYPE_CHECKING:
     from pyspark.errors import PySparkException
-    from pyspark.sql import Column, DataFrame
+    from pyspark.sql import Column, DataFrame, SparkSession
 
 Expression: TypeAlias = "str | Column"
 """SQL text, or a Spark column."""
@@ -31,6 +31,11 @@ _LOGGERS: Final = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
 _NOT_DETERMINISTIC: Final = "INVALID_NON_DETERMINISTIC_EXPRESSIONS"
 _VIEW: Final = re.compile(r"`((?:[^`]|``)*) halocline_[0-9a-f]{32}`")
 _here: Final = threading.local()
+_QUOTE_SETTINGS: Final = {
+    "\\": {"spark.sql.parser.escapedStringLiterals": "false"},
+    '"': {"spark.sql.ansi.enabled": "true", "spark.sql.ansi.doubleQuotedIdentifiers": "false"},
+}
+"""Settings that change together what a sign in SQL text means, with their defaults."""
 
 
 def text_of(expression: Expression) -> str:
@@ -59,6 +64,19 @@ def column_of(value: Any) -> Column:
         # Spark takes a word behind an expression for its alias, and drops it; between brackets it refuses it.
         return F.expr(f"({value}\n)")
     return value if type(value).__name__ == "Column" else F.lit(value)
+
+
+def means_the_same(spark: SparkSession, text: str) -> bool:
+    """Whether the session reads quotes in SQL text as whoever reads it without Spark, such as to leave files out."""
+    return not any(
+        sign in text and all(setting(spark, key, default).lower() == "true" for key, default in settings.items())
+        for sign, settings in _QUOTE_SETTINGS.items()
+    )
+
+
+def read_without_spark(spark: SparkSession, where: Expression | None) -> str | None:
+    """The text of a condition, by which files may be left out; None if Spark alone knows what it means."""
+    return where if isinstance(where, str) and means_the_same(spark, where) else None
 
 
 def _alone(expression: Any) -> list[Column]:
@@ -108,6 +126,12 @@ def check_value(df: DataFrame, value: Any, name: str, hint: str) -> None:
     if error is not None:
         why = f"it is not the row alone that decides it: {first_line(error)}"
         raise unusable(name, value, why, "Compute such values by a query, and MERGE them into the table.")
+
+
+def makes_sense(df: DataFrame, condition: Expression) -> bool:
+    """Whether something is a condition over the columns of a DataFrame."""
+    error, _ = _analysed(lambda: df.where(column_of(condition)).schema)
+    return error is None
 
 
 def filtered(df: DataFrame, condition: Expression) -> DataFrame:

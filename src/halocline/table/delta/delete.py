@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from halocline.spark.session.analysis import Expression
+from halocline.spark.session.analysis import Expression, read_without_spark
 from halocline.table.delta.opened import Opened
 from halocline.table.delta.rows.changes import Rewrite, check_clause, remove_rows
 from halocline.table.delta.rows.clauses import Clause, ClauseKind, is_steady, known_by, predicate_of
@@ -35,7 +35,7 @@ def delete_rows(table: Opened, where: Expression | None = None, *, target_alias:
     check_clause(work, clause, target_alias)
     where = known_by(where, target_alias)
     condition = "true" if where is None else where
-    candidates = work.transaction.files(where if isinstance(where, str) else None)
+    candidates = work.transaction.files(read_without_spark(work.spark, where))
     with RowFiles(table.store, work.snapshot.configuration) as files:
         if isinstance(condition, str) and is_steady(condition):
             changed = remove_rows(work.spark, work.snapshot, candidates, condition, files)

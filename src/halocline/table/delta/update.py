@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from halocline.errors import InputError
-from halocline.spark.session.analysis import Expression
+from halocline.spark.session.analysis import Expression, read_without_spark
 from halocline.table.delta.opened import Opened
 from halocline.table.delta.rows.changes import Rewrite, check_clause
 from halocline.table.delta.rows.clauses import Clause, ClauseKind, known_by, predicate_of
@@ -49,7 +49,7 @@ def update_rows(
     clause = Clause(ClauseKind.UPDATE, where, values)
     check_clause(work, clause, target_alias)
     where = known_by(where, target_alias)
-    candidates = work.transaction.files(where if isinstance(where, str) else None)
+    candidates = work.transaction.files(read_without_spark(work.spark, where))
     with RowFiles(table.store, work.snapshot.configuration) as files:
         hits = hits_where(work, candidates, where, target_alias)
         changed = Rewrite(work, files, [clause], target_alias).changed(hits)

@@ -38,6 +38,7 @@ from halocline.schema.arrow import arrow_type
 from halocline.schema.types import Struct, decimal_of
 from halocline.schema.visitor import nullable
 from halocline.spark.scan.frames import session_zone
+from halocline.spark.session.analysis import read_without_spark
 from halocline.spark.types import input_schema
 from halocline.spark.types.assignment import Casting
 from halocline.spark.types.columns import blank_frame, quoted
@@ -169,8 +170,8 @@ class Replacement:
     ) -> Changed:
         """What goes, noted as read."""
         if self.where is not None:
-            self.check_layout(files.layout, about_partitions=is_about_partitions(snapshot, self.where))
-            return remove_rows(spark, snapshot, _candidates(transaction, self.where), self.where, files)
+            self.check_layout(files.layout, about_partitions=is_about_partitions(spark, snapshot, self.where))
+            return remove_rows(spark, snapshot, _candidates(spark, transaction, self.where), self.where, files)
         changes = files.layout.data_change
         return self.whole_files(session_zone(spark), snapshot, transaction, adds, data_change=changes)
 
@@ -195,13 +196,13 @@ class Replacement:
         return {**counts, **rows, "numCopiedRows": removal.rows, "numAddedChangeFiles": changes}
 
 
-def _candidates(transaction: Transaction, where: str) -> pa.Table:
+def _candidates(spark: SparkSession, transaction: Transaction, where: str) -> pa.Table:
     """The live files that may hold rows of a condition, noted as read.
 
     Spark has analysed the condition. One that only Spark understands prunes nothing.
     """
     try:
-        return transaction.files(where)
+        return transaction.files(read_without_spark(spark, where))
     except InputError:
         return transaction.files()
 

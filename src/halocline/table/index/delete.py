@@ -16,7 +16,7 @@ from halocline.formats.index.snapshot import IndexSnapshot
 from halocline.spark.scan.frames import session_zone
 from halocline.spark.scan.row_columns import RowColumns, file_of, position_of
 from halocline.spark.scan.split_frames import file_frame, kept_splits
-from halocline.spark.session.analysis import check_condition, told_of
+from halocline.spark.session.analysis import check_condition, read_without_spark, told_of
 from halocline.spark.types.columns import blank_frame
 from halocline.table.index.opened import IndexOpened
 from halocline.table.opening import as_operation
@@ -89,7 +89,7 @@ def rows_gone(
 
 
 def _candidates(table: IndexOpened, snapshot: IndexSnapshot, where: str | Column) -> list[SplitAdd]:
-    condition = where if isinstance(where, str) else None
+    condition = read_without_spark(table.spark, where)
     return kept_splits(snapshot, snapshot.files.values(), condition, session_zone(table.spark))
 
 

@@ -33,7 +33,7 @@ from halocline.spark.scan.split_search import (
     found_rows,
     found_statistics,
 )
-from halocline.spark.session.analysis import filtered
+from halocline.spark.session.analysis import filtered, read_without_spark
 from halocline.spark.session.functions import F
 from halocline.spark.types.columns import quoted
 from halocline.spark.types.constant_rows import known_rows
@@ -178,11 +178,13 @@ def explain_search(
     bound = Search.of(snapshot, query, within)
     if where is None:
         return explained(snapshot, bound, None, "")
-    if not isinstance(where, str):
-        told = "Spark filters the rows that were found; a column leaves no splits aside, text would"
+    zone, text = "UTC", where if isinstance(where, str) else None
+    if table.session is not None:
+        zone, text = session_zone(table.spark), read_without_spark(table.spark, where)
+    if text is None:
+        told = "Spark filters the rows that were found; what it alone understands leaves no splits aside"
         return explained(snapshot, bound, None, told)
-    zone = "UTC" if table.session is None else session_zone(table.spark)
-    kept = frozenset(each.path for each in kept_splits(snapshot, snapshot.files.values(), where, zone))
+    kept = frozenset(each.path for each in kept_splits(snapshot, snapshot.files.values(), text, zone))
     return explained(snapshot, bound, kept, "Spark filters the rows that were found")
 
 
@@ -208,10 +210,10 @@ def _scored(table: IndexOpened, snapshot: IndexSnapshot, asked: SplitSearch, spl
 
 def _splits(table: IndexOpened, snapshot: IndexSnapshot, search: Search, where: str | Column | None) -> list[SplitAdd]:
     """The splits that may have a row."""
-    if not isinstance(where, str):
+    text = read_without_spark(table.spark, where)
+    if text is None:
         return splits_to_search(search, snapshot.files.values())
-    kept = kept_splits(snapshot, snapshot.files.values(), where, session_zone(table.spark))
-    return splits_to_search(search, kept)
+    return splits_to_search(search, kept_splits(snapshot, snapshot.files.values(), text, session_zone(table.spark)))
 
 
 def _texts(snapshot: IndexSnapshot, names: Sequence[str]) -> list[str]:

@@ -34,6 +34,7 @@ from halocline.schema.types import Array, DataType, Field, Map, Path, Primitive,
 from halocline.spark.scan.footers import footers
 from halocline.spark.scan.frames import frame_of, session_zone
 from halocline.spark.scan.row_columns import file_of
+from halocline.spark.session.analysis import read_without_spark
 from halocline.spark.session.functions import F
 from halocline.spark.session.session import settings
 from halocline.spark.types.columns import quoted
@@ -179,14 +180,14 @@ class _Rearranging(RowChange):
     def _chosen(self, where: str | None) -> pa.Table:
         if where is None:
             return self.snapshot.files()
-        if not is_about_partitions(self.snapshot, where):
+        if not is_about_partitions(self.spark, self.snapshot, where):
             raise InputError(
                 f"{where!r} speaks of more than partitions, and files hold rows of either kind",
                 condition="PREDICATE_INVALID",
                 sides={"condition": where, "partition columns": ", ".join(self.snapshot.partition_columns) or "none"},
                 next_step="Name partition columns only.",
             )
-        candidates = self.snapshot.files(where, timezone=session_zone(self.spark))
+        candidates = self.snapshot.files(read_without_spark(self.spark, where), timezone=session_zone(self.spark))
         return matches(self.spark, self.snapshot, candidates, where).whole
 
     def sizes(self, smallest: int | None, largest: int | None) -> tuple[int, int]:

@@ -30,7 +30,7 @@ from halocline.schema.defaults import default_of
 from halocline.schema.types import Primitive, Struct
 from halocline.spark.scan.frames import frame_of
 from halocline.spark.scan.row_columns import RowColumns, file_of, position_of
-from halocline.spark.session.analysis import Expression, column_of
+from halocline.spark.session.analysis import Expression, column_of, read_without_spark
 from halocline.spark.session.functions import F
 from halocline.spark.session.pinning import computed_and_counted, computed_once
 from halocline.spark.types import input_schema
@@ -232,7 +232,8 @@ class Merge(RowChange):
         return df.select("*", F.struct(*map(F.col, names)).alias(_SOURCE))
 
     def _parts(self, condition: Expression | None) -> Parts:
-        return parts_of(condition, self.snapshot.schema, self.source_schema, self.asked.target_alias)
+        text = read_without_spark(self.spark, condition)
+        return parts_of(text, self.snapshot.schema, self.source_schema, self.asked.target_alias)
 
     def _tests_of_clauses(self) -> list[str]:
         """What rows of the table meet that a clause may take, if matches are all that clauses take."""

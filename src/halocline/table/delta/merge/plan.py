@@ -88,8 +88,8 @@ def _qualifiers(tokens: Sequence[Any]) -> set[str]:
     }
 
 
-def parts_of(condition: Any, target: Struct, source: Struct, alias: str) -> Parts:
-    """Takes a condition apart; one that is no SQL text is not understood.
+def parts_of(condition: str | None, target: Struct, source: Struct, alias: str) -> Parts:
+    """Takes a condition apart; without the text of one there is nothing that is understood.
 
     Example:
         >>> from halocline.schema import Field
@@ -100,7 +100,7 @@ def parts_of(condition: Any, target: Struct, source: Struct, alias: str) -> Part
     import sqlglot
     from sqlglot import errors, exp
 
-    if not isinstance(condition, str):
+    if condition is None:
         return Parts()
     try:
         tree = sqlglot.parse_one(condition, dialect="spark")

@@ -88,10 +88,10 @@ def hits_where(work: RowChange, candidates: pa.Table, where: Expression | None, 
     """The rows that meet a condition, all without one, taken by the first clause."""
     if where is None:
         return Hits(candidates, None, {0: None})
-    marks = marks_rows(work.snapshot)
-    if isinstance(where, str) and is_steady(where) and not (marks and not is_about_partitions(work.snapshot, where)):
-        found = matches(work.spark, work.snapshot, candidates, where)
-        return Hits(found.files, None, {0: found.rows}, where if len(found.mixed) else None)
+    text = where if isinstance(where, str) and is_steady(where) else None
+    if text is not None and (not marks_rows(work.snapshot) or is_about_partitions(work.spark, work.snapshot, text)):
+        found = matches(work.spark, work.snapshot, candidates, text)
+        return Hits(found.files, None, {0: found.rows}, text if len(found.mixed) else None)
     if not len(candidates):
         return Hits(candidates, None, {})
     df = named(frame_of(work.spark, work.snapshot, files=candidates, rows=RowColumns(place=PLACE)), alias)

@@ -23,8 +23,9 @@ from halocline.formats.delta.stats.predicate import Predicate
 from halocline.schema import Struct
 from halocline.spark.scan.frames import frame_of, session_zone
 from halocline.spark.scan.row_columns import RowColumns
+from halocline.spark.session.analysis import makes_sense, means_the_same
 from halocline.spark.types.char_types import known_to_spark, padded
-from halocline.spark.types.columns import quoted
+from halocline.spark.types.columns import blank_frame, quoted
 from halocline.spark.types.file_layout import FileLayout
 from halocline.spark.types.partition_values import PartitionValues
 
@@ -55,9 +56,11 @@ class Matches:
         return pa.concat_tables([self.whole, self.mixed])
 
 
-def is_about_partitions(snapshot: Snapshot, where: str) -> bool:
-    """Whether a condition speaks of partition columns only."""
+def is_about_partitions(spark: SparkSession, snapshot: Snapshot, where: str) -> bool:
+    """Whether a condition that Spark has analysed speaks of partition columns only."""
     fields = [each for each in snapshot.metadata.schema.fields if each.name in snapshot.partition_columns]
+    if not means_the_same(spark, where):
+        return makes_sense(blank_frame(spark, Struct(fields)), where)
     try:
         Predicate.parse(where, Schema.of(Struct(fields), snapshot.columns.mode))
     except InputError:
@@ -67,7 +70,7 @@ def is_about_partitions(snapshot: Snapshot, where: str) -> bool:
 
 def matches(spark: SparkSession, snapshot: Snapshot, files: pa.Table, where: str) -> Matches:
     """The files among some of a version that hold rows which meet a condition that Spark has analysed."""
-    if is_about_partitions(snapshot, where):
+    if is_about_partitions(spark, snapshot, where):
         chosen = files.filter(_by_partition(spark, snapshot, files, where))
         return Matches(chosen, files.slice(0, 0), all_live_rows(chosen))
     counts, live = _counted(spark, snapshot, files, where), live_rows(files)
