@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 from halocline.errors import InputError, NotFoundError, UnsupportedError, nearest
 from halocline.spark.session.analysis import unlogged
 from halocline.spark.session.session import check_running
+from halocline.spark.session.variables import with_variables
 from halocline.spark.types.columns import quoted
 from halocline.statements import alter, create, maintain, rows
 from halocline.statements.immediate import immediate, named
@@ -172,6 +173,7 @@ def run(
 def _run_one(
     spark: SparkSession, text: str, names: TableNames, args: Mapping[str, Any] | Sequence[Any] | None
 ) -> DataFrame:
+    text = with_variables(spark, text)
     if (inner := immediate(spark, text, args, names.find)) is not None:
         return run(spark, inner[0], names, inner[1])
     text, args = named(spark, text, args)

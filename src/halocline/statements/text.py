@@ -185,7 +185,8 @@ def literal(value: Any) -> str:
         case Decimal():
             return f"{value}BD"
         case str():
-            return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
+            told = "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
+            return told.replace("${", "$' '{")  # texts in a row are one, and Spark finds no variable in it
         case datetime():
             return f"TIMESTAMP'{value.isoformat(sep=' ')}'"
         case date():

@@ -9,7 +9,7 @@ from halocline import Table
 from halocline.errors import InputError
 from halocline.spark.session.session import settings
 
-pytestmark = pytest.mark.connect
+pytestmark = [pytest.mark.connect, pytest.mark.filterwarnings("ignore:The SQL config 'spark.sql.parser")]
 
 COLUMNS = "id INT, s STRING, name STRING"
 ROWS = [(1, "a\\bc", "z"), (2, "it's", "name"), (3, "its", "k")]

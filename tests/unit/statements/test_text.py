@@ -184,6 +184,7 @@ def test_texts_are_what_spark_takes_them_for(text, found):
         (2**40, f"{2**40}L"),
         ("it's", "'it\\'s'"),
         ("a\\b", "'a\\\\b'"),
+        ("${a}", "'$' '{a}'"),
         (Decimal("1.50"), "1.50BD"),
         (date(2026, 11, 1), "DATE'2026-11-01'"),
         (datetime(2026, 11, 1, 12, tzinfo=UTC), "TIMESTAMP'2026-11-01 12:00:00+00:00'"),

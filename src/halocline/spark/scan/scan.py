@@ -35,6 +35,7 @@ from halocline.spark.session.functions import F
 from halocline.spark.session.pinning import pinned
 from halocline.spark.session.session import check_session
 from halocline.spark.session.settings import ScanMode, in_force
+from halocline.spark.session.variables import BEGIN
 from halocline.spark.types.char_types import padded
 from halocline.spark.types.columns import kept_metadata, missing, quoted, spark_schema
 from halocline.spark.types.file_columns import Names, Output, outputs, read_fields, reminders, without_void
@@ -259,7 +260,7 @@ def columns_asked_for(schema: Struct, columns: Sequence[str] | None) -> list[str
 
 def columns_spoken_of(schema: Struct, wanted: Sequence[str], where: str | Column | None) -> list[str]:
     """The columns that are shown or that a condition may speak of: Spark takes time for each that it hears of."""
-    if where is not None and not isinstance(where, str):
+    if where is not None and (not isinstance(where, str) or BEGIN in where):
         return list(schema.names)
     text, shown = (where or "").replace("``", "`").lower(), set(wanted)
     return [name for name in schema.names if name in shown or name.lower() in text]

@@ -19,6 +19,7 @@ from halocline.schema.json_edge import type_from_json
 from halocline.schema.types import DataType
 from halocline.spark.session.functions import F
 from halocline.spark.session.session import is_connect, setting
+from halocline.spark.session.variables import BEGIN, SUBSTITUTED, with_variables
 
 if TYPE_CHECKING:
     from pyspark.errors import PySparkException
@@ -31,7 +32,8 @@ _LOGGERS: Final = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
 _NOT_DETERMINISTIC: Final = "INVALID_NON_DETERMINISTIC_EXPRESSIONS"
 _VIEW: Final = re.compile(r"`((?:[^`]|``)*) halocline_[0-9a-f]{32}`")
 _here: Final = threading.local()
-_QUOTE_SETTINGS: Final = {
+_SETTINGS_OF_SIGNS: Final = {
+    BEGIN: {SUBSTITUTED: "true"},
     "\\": {"spark.sql.parser.escapedStringLiterals": "false"},
     '"': {"spark.sql.ansi.enabled": "true", "spark.sql.ansi.doubleQuotedIdentifiers": "false"},
 }
@@ -66,17 +68,16 @@ def column_of(value: Any) -> Column:
     return value if type(value).__name__ == "Column" else F.lit(value)
 
 
-def means_the_same(spark: SparkSession, text: str) -> bool:
-    """Whether the session reads quotes in SQL text as whoever reads it without Spark, such as to leave files out."""
-    return not any(
-        sign in text and all(setting(spark, key, default).lower() == "true" for key, default in settings.items())
-        for sign, settings in _QUOTE_SETTINGS.items()
-    )
-
-
 def read_without_spark(spark: SparkSession, where: Expression | None) -> str | None:
     """The text of a condition, by which files may be left out; None if Spark alone knows what it means."""
-    return where if isinstance(where, str) and means_the_same(spark, where) else None
+    if not isinstance(where, str):
+        return None
+    text = with_variables(spark, where)
+    is_sparks = any(
+        sign in text and all(setting(spark, key, default).lower() == "true" for key, default in settings.items())
+        for sign, settings in _SETTINGS_OF_SIGNS.items()
+    )
+    return None if is_sparks else text
 
 
 def _alone(expression: Any) -> list[Column]:

@@ -23,7 +23,7 @@ from halocline.formats.delta.stats.predicate import Predicate
 from halocline.schema import Struct
 from halocline.spark.scan.frames import frame_of, session_zone
 from halocline.spark.scan.row_columns import RowColumns
-from halocline.spark.session.analysis import makes_sense, means_the_same
+from halocline.spark.session.analysis import makes_sense, read_without_spark
 from halocline.spark.types.char_types import known_to_spark, padded
 from halocline.spark.types.columns import blank_frame, quoted
 from halocline.spark.types.file_layout import FileLayout
@@ -59,10 +59,11 @@ class Matches:
 def is_about_partitions(spark: SparkSession, snapshot: Snapshot, where: str) -> bool:
     """Whether a condition that Spark has analysed speaks of partition columns only."""
     fields = [each for each in snapshot.metadata.schema.fields if each.name in snapshot.partition_columns]
-    if not means_the_same(spark, where):
+    text = read_without_spark(spark, where)
+    if text is None:
         return makes_sense(blank_frame(spark, Struct(fields)), where)
     try:
-        Predicate.parse(where, Schema.of(Struct(fields), snapshot.columns.mode))
+        Predicate.parse(text, Schema.of(Struct(fields), snapshot.columns.mode))
     except InputError:
         return False
     return True
