@@ -21,6 +21,7 @@ from halocline.schema.zones import zone_named
 from halocline.spark.session import declarations
 from halocline.spark.session.declarations import choice, declared, number, switch, text, time
 from halocline.spark.session.settings import NAMES, PREFIX, Settings
+from halocline.spark.session.variables import BEGIN
 from halocline.storage import open_store
 from halocline.storage.base import Store
 from halocline.storage.options import KNOWN as STORE_OPTIONS
@@ -103,6 +104,12 @@ def _zone(given: str) -> str:
 
 def _told(given: str) -> str:
     if not given:
+        raise ValueError(given)
+    return given
+
+
+def _condition(given: str) -> str:
+    if BEGIN in _told(given):  # stands for a setting of the session, which the source does not know
         raise ValueError(given)
     return given
 
@@ -194,9 +201,9 @@ class SourceOptions:
     )
     replace_where: str | None = declared(
         "replaceWhere",
-        "an SQL condition",
+        "an SQL condition without variables",
         "with mode `overwrite`: replace the rows that meet it, and no others; every new row must meet it, too",
-        _told,
+        _condition,
         _WRITE,
     )
     partition_overwrite: PartitionOverwrite = choice(

@@ -70,6 +70,7 @@ def test_an_option_of_the_door_passes():
         ("partitionOverwriteMode", "some"),
         ("dataChange", "maybe"),
         ("replaceWhere", " "),
+        ("replaceWhere", "day = '${my.day}'"),
         ("beginInstant", ""),
         ("endInstant", " "),
     ],
