@@ -208,3 +208,10 @@ def test_text_that_makes_sense_only_between_brackets_is_no_condition(tmp_path, s
     with pytest.raises(InputError, match="cannot be read"):
         table.to_df(where=text)
     assert table.count() == 100
+
+
+@pytest.mark.parametrize(("alias", "where"), [("t", "t/* the table */.id < 98"), ("a`b", "`a``b`.id < 98")])
+def test_an_alias_in_an_unusual_spelling_is_understood(alias, where, tmp_path, spark):
+    table = Table.create(tmp_path / "t", numbers(spark), spark)
+    table.delete(where, target_alias=alias)
+    assert sorted(row.id for row in table.to_df().collect()) == [98, 99]

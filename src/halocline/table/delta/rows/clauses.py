@@ -102,8 +102,9 @@ def known_by(where: Expression | None, alias: str | None) -> Expression | None:
     """A condition on rows that go by an alias: a column where text speaks of it, since files are told by bare names."""
     if alias is None or not isinstance(where, str):
         return where
-    speaks = re.compile(rf"(?<![\w.])`?{re.escape(alias)}`?\s*\.", re.IGNORECASE)
-    return column_of(where) if speaks.search(where) else where
+    # Between a name and its dot may be quotes of two kinds, blanks or a comment, so any word like it is taken for it.
+    speaks = re.compile(rf"(?<!\w){re.escape(alias)}(?!\w)", re.IGNORECASE)
+    return column_of(where) if speaks.search(where.replace("``", "`")) else where
 
 
 def predicate_of(where: Expression | None) -> dict[str, list[str]]:
