@@ -4,7 +4,7 @@ import pyarrow as pa
 import pytest
 from tests.support.tables import their_rows
 
-from halocline.errors import IncompatibleError, InputError, NotFoundError, SchemaError
+from halocline.errors import ConflictError, IncompatibleError, InputError, NotFoundError, SchemaError
 from halocline.formats.delta.actions.action import Add
 from halocline.formats.delta.actions.protocol import action_of
 from halocline.formats.delta.commit.transaction import Transaction
@@ -13,6 +13,7 @@ from halocline.formats.delta.configuration.column_mapping import field_id
 from halocline.formats.delta.configuration.table_configuration import new_table
 from halocline.formats.delta.log.file_actions import removes_from
 from halocline.formats.delta.maintain.lint import lint
+from halocline.formats.delta.maintain.restore import restoration
 from halocline.formats.delta.snapshot.snapshot import Snapshot
 from halocline.schema import Field, Primitive, Struct
 from halocline.storage import open_store
@@ -172,3 +173,21 @@ def test_version_from_before_column_mapping_comes_back_with_its_names(tmp_path):
     found = table.to_arrow().read_all().sort_by("key")
     assert found.to_pydict() == {"key": [1, 3], "word": ["a", "c"]}
     assert min(field_id(field) for field in table.snapshot().schema.fields) > 2, "no id is given out twice"
+
+
+def test_a_vacuum_between_the_look_for_files_and_the_commit_is_a_conflict(tmp_path, monkeypatch):
+    short = {"delta.deletedFileRetentionDuration": "interval 1 milliseconds"}
+    table = Table.create(tmp_path / "t", pa.table({"id": [1]}), properties=short)
+    table.append_arrow(pa.table({"id": [2]}))
+    table.restore(0)
+    time.sleep(0.05)
+
+    def planned(*arguments, **named):
+        found = restoration(*arguments, **named)
+        assert len(Table.for_path(tmp_path / "t").vacuum(dry_run=False).files) == 1
+        return found
+
+    monkeypatch.setattr("halocline.table.delta.restore.restoration", planned)
+    with pytest.raises(ConflictError, match="it deletes files"):
+        table.restore(1)
+    assert table.to_arrow().read_all()["id"].to_pylist() == [1]

@@ -57,5 +57,8 @@ MOVES_PARTITIONS: Final = frozenset(
 RESTORES: Final = frozenset({"RESTORE"})
 """Commits that make the table what it was, with whatever other writers had put up with."""
 
+VACUUMS: Final = frozenset({"VACUUM START", "VACUUM END"})
+"""Notes of vacuums, which delete files that no version within the retention needs."""
+
 UNMAPS: Final = RESTORES | {"REMOVE COLUMN MAPPING", "REPAIR PROTOCOL"}
 """Commits that may take column mapping away: no file stays that was written under it."""

@@ -11,9 +11,10 @@
      7  appends         no new file that we should have read
      8  deletes, reads  no file gone that we read
      9  both delete     no file gone that we remove
-    10  timestamps      ours is later than the winner's
+    10  vacuums         no file deleted that we bring back
+    11  timestamps      ours is later than the winner's
 
-Checks 1, 2, 5, 6 and 10 may change the intent; the others only refuse. Files are compared by decoded path, never by
+Checks 1, 2, 5, 6 and 11 may change the intent; the others only refuse. Files are compared by decoded path, never by
 deletion vector: two changes to the rows of one file contradict each other.
 
 Pure: what a winner's protocol means to this release, which files match a predicate and whether a feature can still be
@@ -115,6 +116,7 @@ def rebased(intent: Intent, winner: WinningCommit, ground: Ground) -> Intent:
     _check_appends(intent, winner, ground)
     _check_deleted_reads(intent, winner, ground)
     _check_deleted_twice(intent, winner, ground)
+    _check_vacuumed(intent, winner, ground)
     intent = _after_timestamp(intent, winner, ground)
     check_no_duplicates(intent.actions, ground.locations)
     return intent
@@ -209,7 +211,7 @@ def _after_type_changes(intent: Intent, winner: WinningCommit) -> Intent:
     return intent.with_metadata(metadata.with_schema(later))
 
 
-# ---------------------------------------------------------------------- 7, 8, 9: files
+# ---------------------------------------------------------------------- 7, 8, 9, 10: files
 
 
 def _check_appends(intent: Intent, winner: WinningCommit, ground: Ground) -> None:
@@ -265,12 +267,19 @@ def _check_deleted_twice(intent: Intent, winner: WinningCommit, ground: Ground) 
         raise _conflict("CONCURRENT_DELETE_DELETE", what, intent, winner, ground)
 
 
+def _check_vacuumed(intent: Intent, winner: WinningCommit, ground: Ground) -> None:
+    """Files that a restore brings back were there when it looked for them, which was before the vacuum."""
+    if intent.operation in operations.RESTORES and winner.operation in operations.VACUUMS and intent.commit.adds:
+        what = "it deletes files, which may be among those that this one brings back"
+        raise _conflict("CONCURRENT_DELETE_READ", what, intent, winner, ground)
+
+
 def _partition(file: Action) -> str:
     values = getattr(file, "partition_values", None)
     return f" in partition {', '.join(f'{key}={value}' for key, value in values.items())}" if values else ""
 
 
-# ---------------------------------------------------------------------- 10: timestamps
+# ---------------------------------------------------------------------- 11: timestamps
 
 
 def _after_timestamp(intent: Intent, winner: WinningCommit, ground: Ground) -> Intent:
