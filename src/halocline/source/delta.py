@@ -15,9 +15,10 @@ from pyspark.sql.datasource import (
     WriterCommitMessage,
 )
 
-from halocline.errors import ConstraintError
+from halocline.errors import ConstraintError, HaloclineError
 from halocline.formats.delta.snapshot.change_feed import OPERATION, ChangeFile, changes, column_source
 from halocline.formats.delta.snapshot.snapshot import Snapshot
+from halocline.formats.log.commit import is_refused
 from halocline.schema.types import Struct
 from halocline.source.options import LATEST, OF_HUDI, OF_SEARCHES, Door, SourceOptions, names_for
 from halocline.source.writer import RowSink
@@ -103,14 +104,20 @@ class DeltaWriter(DataSourceArrowWriter):
         return FilesMessage.of(self._sink, iterator)
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Makes the files part of the table."""
-        files = files_of(messages)
-        self._sink.discard_others(files)
-        self._sink.commit_batch(files)
+        """Makes the files part of the table, or deletes them if they surely are not."""
+        try:
+            files = files_of(messages)
+            self._sink.discard_others(files)
+            self._sink.commit_batch(files)
+        except HaloclineError as error:
+            if is_refused(error):
+                self._sink.discard_folder()
+            raise
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Deletes the files, unless they made it into the table."""
-        self._sink.discard_folder()
+        """Deletes the files if a task failed; if none did, `commit` has seen to them."""
+        if None in messages:
+            self._sink.discard_folder()
 
 
 def files_of(messages: Sequence[WriterCommitMessage | None]) -> list[WrittenFile]:

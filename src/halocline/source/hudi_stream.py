@@ -70,8 +70,8 @@ class HudiStreamWriter(ArrowStreamWriter):  # type: ignore[misc]
             self._forget(write.config)
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
-        """Takes the batch back."""
-        if (write := _write_of(messages)) is not None:
+        """Takes the batch back if a task failed; if none did, `commit` has seen to it."""
+        if None in messages and (write := _write_of(messages)) is not None:
             self._sink.abort(write)
             with suppress(HaloclineError):
                 self._forget(write.config)

@@ -31,6 +31,7 @@ from halocline.formats.hudi.write.group_writer import GroupWriter, WriteTarget
 from halocline.formats.hudi.write.heartbeat import beat_once, beating, stop_beating
 from halocline.formats.hudi.write.rollback import roll_back
 from halocline.formats.hudi.write.transaction import HudiWrite
+from halocline.formats.log.commit import is_refused
 from halocline.schema.types import Struct
 from halocline.source.hudi_staging import StagedRows, forget_rows, place_rows, stage_rows
 from halocline.source.options import SourceOptions
@@ -131,6 +132,16 @@ class HudiRowSink:
         self, write: HudiWrite, messages: Sequence[WriterCommitMessage | None], batch: StreamBatch | None = None
     ) -> None:
         """Makes what was written count; a batch of a stream that the table has already is taken back."""
+        try:
+            self._commit(write, messages, batch)
+        except HaloclineError as error:
+            if is_refused(error):
+                self.abort(write)
+            raise
+
+    def _commit(
+        self, write: HudiWrite, messages: Sequence[WriterCommitMessage | None], batch: StreamBatch | None
+    ) -> None:
         table = self.asked.opened(HudiOpened)
         with table.operation("write"):
             snapshot, stats = table.snapshot("write"), stats_of(messages)
@@ -184,8 +195,9 @@ class HudiWriter(DataSourceArrowWriter):
         self.sink.commit(self.begun, messages)
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Takes the write back."""
-        self.sink.abort(self.begun)
+        """Takes the write back if a task failed; if none did, `commit` has seen to it."""
+        if None in messages:
+            self.sink.abort(self.begun)
 
 
 def stats_of(messages: Sequence[WriterCommitMessage | None]) -> list[WriteStat]:

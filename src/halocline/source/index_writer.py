@@ -8,7 +8,7 @@ also records the query and the number of the batch, so that one which Spark repe
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,6 +23,7 @@ from halocline.formats.index.delete import deletions
 from halocline.formats.index.log.actions import IndexAction, IndexMetadata, SplitAdd, SplitRemove
 from halocline.formats.index.rows import numbered_rows
 from halocline.formats.index.snapshot import IndexSnapshot
+from halocline.formats.log.commit import is_refused
 from halocline.schema.json_edge import parse
 from halocline.schema.types import Struct
 from halocline.source.options import PartitionOverwrite, SourceOptions, check_replacing
@@ -100,6 +101,16 @@ class SplitBatch:
             ConflictError: The table is another one by now.
             ConstraintError: Rows break a rule.
         """
+        try:
+            self._commit(messages, operation, txn, said)
+        except HaloclineError as error:
+            if is_refused(error):
+                self.discard([each.path for each in splits_in(messages)])
+            raise
+
+    def _commit(
+        self, messages: Sequence[WriterCommitMessage | None], operation: str, txn: Txn | None, said: Mapping[str, Any]
+    ) -> None:
         for each in messages:
             if isinstance(each, SplitsMessage) and each.refusal is not None:
                 raise each.refusal
@@ -169,8 +180,9 @@ class IndexWriter(DataSourceArrowWriter):
         self._batch.commit(messages, "WRITE", self._txn, **self._batch.request.parameters)
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Deletes the splits, unless they made it into the table."""
-        self._batch.discard(self._batch.sink.orphans())
+        """Deletes the splits if a task failed; if none did, `commit` has seen to them."""
+        if None in messages:
+            self._batch.discard(self._batch.sink.orphans())
 
 
 class IndexStreamWriter(ArrowStreamWriter):  # type: ignore[misc]
@@ -200,8 +212,9 @@ class IndexStreamWriter(ArrowStreamWriter):  # type: ignore[misc]
         self._batch.commit(messages, "STREAMING UPDATE", (app_id, batchId), **said)
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
-        """Deletes the splits of the batch, unless they made it into the table."""
-        self._batch.discard([each.path for each in splits_in(messages)])
+        """Deletes the splits of the batch if a task failed; if none did, `commit` has seen to them."""
+        if None in messages:
+            self._batch.discard([each.path for each in splits_in(messages)])
 
 
 def splits_in(messages: Sequence[WriterCommitMessage | None]) -> list[SplitAdd]:

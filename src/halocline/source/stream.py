@@ -23,6 +23,7 @@ from pyspark.sql.datasource import DataSourceStreamReader, DataSourceStreamWrite
 from halocline.errors import HaloclineError, InputError, UnsupportedError
 from halocline.formats.delta.commit.provenance import CommitDescription
 from halocline.formats.delta.snapshot.change_feed import OPERATION as CHANGES
+from halocline.formats.log.commit import is_refused
 from halocline.schema.types import Struct
 from halocline.source.delta import FilePartition, FilesMessage, files_of, written
 from halocline.source.options import LATEST, SourceOptions
@@ -155,22 +156,24 @@ class DeltaStreamWriter(ArrowStreamWriter):  # type: ignore[misc]
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
         """Makes the files part of the table, unless this batch is in it already."""
-        files = files_of(messages)
-        app_id = identity(self._asked)
-        replaces = self._sink.request.replacement is not None
-        if not files and not self._sink.is_new and not replaces:
-            return
-        mode = "Complete" if replaces else "Append"
-        parameters = {"outputMode": mode, "queryId": app_id, "epochId": str(batchId)}
         try:
+            files = files_of(messages)
+            app_id = identity(self._asked)
+            replaces = self._sink.request.replacement is not None
+            if not files and not self._sink.is_new and not replaces:
+                return
+            mode = "Complete" if replaces else "Append"
+            parameters = {"outputMode": mode, "queryId": app_id, "epochId": str(batchId)}
             self._sink.commit(files, CommitDescription("STREAMING UPDATE", parameters, txn=(app_id, batchId)))
-        except HaloclineError:
-            self._sink.discard([file.path for file in files])
+        except HaloclineError as error:
+            if is_refused(error):
+                self._sink.discard([file.path for file in written(messages)])
             raise
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
-        """Deletes the files, unless they made it into the table."""
-        self._sink.discard([file.path for file in written(messages)])
+        """Deletes the files if a task failed; if none did, `commit` has seen to them."""
+        if None in messages:
+            self._sink.discard([file.path for file in written(messages)])
 
 
 def check_identity(asked: SourceOptions, *, overwrite: bool = False) -> None:

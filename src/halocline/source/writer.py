@@ -11,7 +11,8 @@ protocol its columns need.
 Under a fleet, the rows are written before the operation begins: files that no version refers to act on nobody. The
 commit is the operation; it opens the table anew, and so goes by the levels of that moment.
 
-Spark calls `abort` also after a commit whose outcome it did not learn. What is in the table by then is never deleted.
+Spark calls `abort` also after a commit whose outcome it did not learn. What is in the table by then, or may come to be
+in it, is never deleted.
 """
 
 from __future__ import annotations

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 from tests.support.hudi_tables import COLUMNS, HudiTableMaker, rows, shown
+from tests.support.late_answers import LateAnswers
 
-from halocline.errors import ConflictError, ConstraintError
+from halocline.errors import ConflictError, ConstraintError, UnavailableError
 from halocline.formats.hudi.buckets import BucketIndex, bucket_of
 from halocline.formats.hudi.configuration import TableType
 from halocline.formats.hudi.write.stream_batch import StreamBatch
@@ -58,11 +59,24 @@ def test_what_a_failed_write_put_aside_goes_with_it(tmp_path):
     writer = begun(tmp_path)
     told = written(writer, rows(range(4), 100, "a"))
     assert len(list(maker.store.list(".hoodie/.aux"))) == 1
-    writer.abort(told)
+    writer.abort([*told, None])
     assert list(maker.store.list(".hoodie/.aux")) == []
     assert maker.snapshot.timeline.instants == () or shown(maker.snapshot.read()) == []
     with pytest.raises(ConstraintError, match="no record key"):
         written(begun(tmp_path), rows([1], 100, "a").set_column(0, "id", [[""]]))
+
+
+@pytest.mark.parametrize(("version", "type"), KINDS)
+def test_rows_stay_if_nobody_knows_whether_they_were_committed(tmp_path, monkeypatch, version, type):
+    maker = made(tmp_path, version, type)
+    writer = begun(tmp_path)
+    told = written(writer, rows(range(4), 100, "a"))
+    late = LateAnswers(monkeypatch, lambda path: path.endswith(("commit", "COMMIT")))
+    with pytest.raises(UnavailableError):
+        writer.commit(told)
+    writer.abort(told)  # as Spark does when a commit raises
+    late.arrive()
+    assert len(shown(maker.snapshot.read())) == 4
 
 
 def test_a_write_that_began_later_and_was_faster_in_a_bucket_is_not_put_behind(tmp_path):

@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import pyarrow as pa
+import pytest
+from tests.support.late_answers import LateAnswers
 
+from halocline.errors import UnavailableError
+from halocline.formats.log.names import DELTA
 from halocline.schema.types import Field, Primitive, Struct
+from halocline.source.delta import DeltaWriter
 from halocline.source.options import SourceOptions
 from halocline.source.stream import DeltaStreamWriter
 from halocline.storage import open_store
@@ -34,3 +39,18 @@ def test_a_named_stream_that_was_killed_before_its_first_commit_is_started_again
     writer = opened(tmp_path)
     writer.commit([written(writer, 1)], 0)
     assert Table.for_path(tmp_path).to_arrow().read_all()["id"].to_pylist() == [1]
+
+
+@pytest.mark.parametrize("kind", ["stream", "batch"])
+def test_files_stay_if_nobody_knows_whether_they_were_committed(kind, tmp_path, monkeypatch):
+    Table.create(tmp_path, pa.table({"id": [1]}))
+    asked = SourceOptions.read({"path": str(tmp_path), "txnAppId": "clicks-1", "txnVersion": "0"})
+    writer = opened(tmp_path) if kind == "stream" else DeltaWriter(asked, COLUMNS, overwrite=False)
+    number = [0] if kind == "stream" else []
+    told = [written(writer, 2)]
+    late = LateAnswers(monkeypatch, lambda path: path.startswith(DELTA.folder))
+    with pytest.raises(UnavailableError, match="may still take effect"):
+        writer.commit(told, *number)
+    writer.abort(told, *number)  # as Spark does when a commit raises
+    late.arrive()
+    assert sorted(Table.for_path(tmp_path).to_arrow().read_all()["id"].to_pylist()) == [1, 2]

@@ -17,7 +17,7 @@ from typing import Final, ParamSpec, TypeVar
 
 import pyarrow as pa
 
-from halocline.errors import ConflictError, HaloclineError, UnsupportedError
+from halocline.errors import ConflictError, HaloclineError, UnavailableError, UnsupportedError
 from halocline.formats.hudi.configuration import FIRST_OF_LAYOUT_2, HudiTableConfig, TableType
 from halocline.formats.hudi.maintain.locks import FileSystemLock
 from halocline.formats.hudi.properties import properties, table_version
@@ -222,6 +222,8 @@ def writing(
         running = RunningWrite(table, snapshot, write, chosen, text)
         try:
             yield running
+        except UnavailableError:
+            raise  # whether it was completed is not known; if not, the next write takes it back
         except BaseException as error:
             try:
                 _take_back(table.store, running.write)

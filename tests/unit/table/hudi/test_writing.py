@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 from tests.support.hudi_groups import write_rows
 from tests.support.hudi_tables import HudiTableMaker, rows, shown
+from tests.support.late_answers import LateAnswers
 
 from halocline.errors import ConflictError, IncompatibleError, InputError, UnavailableError
 from halocline.formats.hudi.configuration import TableType
@@ -169,6 +170,18 @@ def test_a_write_goes_on_behind_a_compaction_that_is_planned_as_it_begins(reques
     monkeypatch.setattr(writing, "ready", meanwhile)
     write_rows(table.opened, "UPSERT", [1], 300, "c")
     run_compaction(maker.store, planned[0].time)
+    assert ("k1", 300, "c1") in shown(maker.snapshot.read())
+
+
+@pytest.mark.parametrize("version", [6, 8])
+def test_a_write_stays_if_nobody_knows_whether_it_was_completed(tmp_path, monkeypatch, version):
+    maker = HudiTableMaker.create(open_store(tmp_path), version, TableType.COPY_ON_WRITE)
+    maker.upsert(range(4), 100, "a")
+    table = HudiTable.for_path(tmp_path)
+    late = LateAnswers(monkeypatch, lambda path: path.endswith(".commit"))
+    with pytest.raises(UnavailableError, match="no answer"):
+        write_rows(table.opened, "UPSERT", [1], 300, "c")
+    late.arrive()
     assert ("k1", 300, "c1") in shown(maker.snapshot.read())
 
 
