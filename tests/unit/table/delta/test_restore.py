@@ -17,6 +17,7 @@ from halocline.formats.delta.maintain.restore import restoration
 from halocline.formats.delta.snapshot.snapshot import Snapshot
 from halocline.schema import Field, Primitive, Struct
 from halocline.storage import open_store
+from halocline.storage.local import LocalStore
 from halocline.storage.memory import MemoryStore
 from halocline.table import Table, gatekeeper
 from halocline.table.delta.opened import Opened
@@ -191,3 +192,37 @@ def test_a_vacuum_between_the_look_for_files_and_the_commit_is_a_conflict(tmp_pa
     with pytest.raises(ConflictError, match="it deletes files"):
         table.restore(1)
     assert table.to_arrow().read_all()["id"].to_pylist() == [1]
+
+
+def test_nothing_comes_back_while_a_vacuum_deletes(tmp_path, monkeypatch):
+    short = {"delta.deletedFileRetentionDuration": "interval 1 milliseconds"}
+    table = Table.create(tmp_path / "t", pa.table({"id": [1]}), properties=short)
+    table.append_arrow(pa.table({"id": [2]}))
+    table.restore(0)
+    time.sleep(0.05)
+    delete, killed = LocalStore.delete_many, []
+
+    def deleting(store, paths):
+        if killed:
+            raise KeyboardInterrupt
+        with pytest.raises(ConflictError, match="is under way, and may delete"):
+            Table.for_path(tmp_path / "t").restore(1)
+        return delete(store, paths)
+
+    monkeypatch.setattr(LocalStore, "delete_many", deleting)
+    table.vacuum(dry_run=False)
+    assert table.to_arrow().read_all()["id"].to_pylist() == [1]
+    table.append_arrow(pa.table({"id": [3]}))
+    table.restore(0)
+    time.sleep(0.05)
+    killed.append(True)
+    with pytest.raises(KeyboardInterrupt):
+        table.vacuum(dry_run=False)
+    killed.clear()
+    monkeypatch.setattr(LocalStore, "delete_many", delete)
+    with pytest.raises(ConflictError, match="vacuum once more") as told:
+        table.restore(5)
+    assert "without an end" in told.value.sides["vacuum"]
+    table.vacuum(dry_run=False)
+    with pytest.raises(NotFoundError, match="1 of its files no longer exist"):
+        table.restore(5)

@@ -57,7 +57,9 @@ MOVES_PARTITIONS: Final = frozenset(
 RESTORES: Final = frozenset({"RESTORE"})
 """Commits that make the table what it was, with whatever other writers had put up with."""
 
-VACUUMS: Final = frozenset({"VACUUM START", "VACUUM END"})
+VACUUM_START: Final = "VACUUM START"
+VACUUM_END: Final = "VACUUM END"
+VACUUMS: Final = frozenset({VACUUM_START, VACUUM_END})
 """Notes of vacuums, which delete files that no version within the retention needs."""
 
 UNMAPS: Final = RESTORES | {"REMOVE COLUMN MAPPING", "REPAIR PROTOCOL"}

@@ -22,20 +22,24 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from halocline.errors import NotFoundError, shortened
+from halocline.errors import ConflictError, NotFoundError, shortened
 from halocline.formats.delta.actions.action import Action, Add, DeletionVector, DomainMetadata, Metadata
 from halocline.formats.delta.actions.deletion_vectors import file_path
 from halocline.formats.delta.actions.locations import Locations, locate
+from halocline.formats.delta.actions.operations import VACUUM_END, VACUUM_START
 from halocline.formats.delta.commit.conflicts import PROTECTED_BEFORE
 from halocline.formats.delta.configuration import identity, in_commit_timestamps, properties, row_tracking
 from halocline.formats.delta.configuration.column_mapping import MAX_ID
 from halocline.formats.delta.configuration.table_configuration import TableConfiguration
 from halocline.formats.delta.log.file_actions import adds_from, removes_from
 from halocline.formats.delta.log.live_files import vectors_in
+from halocline.formats.delta.snapshot.history import history
 from halocline.formats.delta.snapshot.snapshot import Snapshot
 from halocline.storage.base import Store
 
 _AT_ONCE: Final = 16
+_COMMITS: Final = 1_000
+_DAY_MS: Final = 24 * 3_600_000
 
 
 @dataclass(frozen=True)
@@ -67,11 +71,14 @@ def restoration(current: Snapshot, target: Snapshot, *, now_ms: int) -> Restorat
 
     Raises:
         NotFoundError: Files of the target no longer exist (`DATA_FILES_MISSING`).
+        ConflictError: A vacuum is under way, which may be deleting them.
     """
     now, then = current.files(), target.files()
     now_keys, then_keys = _keys(now, current.replay.locations), _keys(then, current.replay.locations)
     back = then.filter(pc.invert(pc.is_in(then_keys, value_set=now_keys)))
     gone = now.filter(pc.invert(pc.is_in(now_keys, value_set=then_keys)))
+    if len(back):
+        _check_not_vacuumed(current, now_ms)
     _check_present(target.store, back, target.version)
     protocol = target.protocol.merged(current.protocol)
     configuration = TableConfiguration(protocol, _forward(target.metadata, current.metadata))
@@ -135,6 +142,26 @@ def _with_old_ids(
     old, new = kept["base_row_id"], now["base_row_id"].take(pc.drop_null(places))
     is_one_missing = pc.not_equal(pc.is_null(old), pc.is_null(new))
     yield from adds_from(kept.filter(pc.fill_null(pc.not_equal(old, new), is_one_missing)), data_change=False)
+
+
+def _check_not_vacuumed(current: Snapshot, now_ms: int) -> None:
+    """Makes sure that no vacuum is under way: what it has chosen goes, though it be brought back meanwhile.
+
+    One that began a day ago and has not ended was killed. The newest thousand commits are looked at.
+    """
+    for entry in history(current, _COMMITS):
+        if entry.timestamp_ms < now_ms - _DAY_MS or entry.operation == VACUUM_END:
+            return
+        if entry.operation == VACUUM_START:
+            raise ConflictError(
+                f"a vacuum of {current.store.root} is under way, and may delete files that are to come back",
+                condition="CONCURRENT_DELETE_READ",
+                sides={
+                    "vacuum": f"version {entry.version}, without an end",
+                    "restore": f"at version {current.version}",
+                },
+                next_step="Wait for its end and restore then; if it was killed, vacuum once more first.",
+            )
 
 
 def _check_present(store: Store, files: pa.Table, version: int) -> None:

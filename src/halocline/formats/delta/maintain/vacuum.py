@@ -37,6 +37,7 @@ from halocline.errors import HaloclineError, InputError, NotFoundError, Unsuppor
 from halocline.formats.delta.actions.action import DeletionVector
 from halocline.formats.delta.actions.deletion_vectors import file_path
 from halocline.formats.delta.actions.locations import is_absolute
+from halocline.formats.delta.actions.operations import VACUUM_END, VACUUM_START
 from halocline.formats.delta.commit.provenance import CommitDescription
 from halocline.formats.delta.commit.transaction import Clock, Transaction, system_clock
 from halocline.formats.delta.log.live_files import vectors_in
@@ -151,19 +152,19 @@ def _delete(
 ) -> Vacuumed:
     """Deletes what was found, with notes in the log before and after."""
     metrics = {"numFilesToDelete": len(found.files), "sizeOfDataToDelete": found.bytes}
-    _note(snapshot, "VACUUM START", parameters, metrics, clock)
+    _note(snapshot, VACUUM_START, parameters, metrics, clock)
     # Somebody may have brought an old file back since the snapshot was taken.
     back = _needed(snapshot.again(), found.cutoff_ms, links)
     found = replace(found, files=tuple(meta for meta in found.files if meta.path not in back))
     try:
         snapshot.store.delete_many(meta.path for meta in found.files)
     except Exception:
-        _note(snapshot, "VACUUM END", {"status": "FAILED"}, None, clock)
+        _note(snapshot, VACUUM_END, {"status": "FAILED"}, None, clock)
         raise
     snapshot.store.sweep(clock())
     folders = {meta.path.rpartition("/")[0] for meta in found.files}
     metrics = {"numDeletedFiles": len(found.files), "numVacuumedDirectories": len(folders)}
-    _note(snapshot, "VACUUM END", {"status": "COMPLETED"}, metrics, clock)
+    _note(snapshot, VACUUM_END, {"status": "COMPLETED"}, metrics, clock)
     # The files are gone whether or not that can be noted; without the mark, the next lite vacuum looks at more.
     with contextlib.suppress(HaloclineError):
         write_mark(snapshot.store, found.last_version)

@@ -30,7 +30,7 @@ OLD: Final = "__halocline_old"
 """A struct with the row as the table has it."""
 
 _OF_ONE_QUERY: Final = re.compile(
-    r"\b(current_\w+|curdate|now|localtimestamp|unix_timestamp|select)\b|\(\s*(from|table)\b", re.IGNORECASE
+    r"\b(current_\w+|curdate|now|localtimestamp|unix_timestamp|select)\b|\(\s*(from|table)\b|\$\{", re.IGNORECASE
 )
 OF_BOTH_SIDES: Final = "Name columns of both sides with their aliases: t.id = s.id"
 """What to do about an expression of a merge that Spark does not understand."""
@@ -87,8 +87,8 @@ def is_steady(where: str) -> bool:
     Example:
         >>> is_steady("day < '2026-11-01'"), is_steady("day < current_date()")
         (True, False)
-        >>> is_steady("id IN (SELECT id FROM v)"), is_steady("id IN (TABLE v)")
-        (False, False)
+        >>> is_steady("id IN (SELECT id FROM v)"), is_steady("id IN (TABLE v)"), is_steady("day < ${limit}")
+        (False, False, False)
     """
     return _OF_ONE_QUERY.search(where) is None
 
