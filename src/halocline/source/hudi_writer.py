@@ -29,7 +29,6 @@ from halocline.formats.hudi.timeline.metadata import WriteStat
 from halocline.formats.hudi.timeline.timeline import HudiTimeline
 from halocline.formats.hudi.write.group_writer import GroupWriter, WriteTarget
 from halocline.formats.hudi.write.heartbeat import beat_once, beating, stop_beating
-from halocline.formats.hudi.write.rollback import roll_back
 from halocline.formats.hudi.write.transaction import HudiWrite
 from halocline.formats.log.commit import is_refused
 from halocline.schema.types import Struct
@@ -39,7 +38,7 @@ from halocline.spark.scan.packing import packed
 from halocline.spark.write.hudi_rows import attempt
 from halocline.table.hudi.columns import fitting_columns
 from halocline.table.hudi.opened import HudiOpened
-from halocline.table.hudi.writing import action_of, beginning, completed, group_writer, ready
+from halocline.table.hudi.writing import action_of, beginning, completed, group_writer, ready, take_back
 
 if TYPE_CHECKING:
     from halocline.formats.hudi.snapshot import HudiSnapshot
@@ -157,9 +156,9 @@ class HudiRowSink:
         self._forget(write)
 
     def abort(self, write: HudiWrite) -> None:
-        """Takes a write back."""
+        """Takes a write back, unless it has been completed."""
         with contextlib.suppress(HaloclineError):
-            roll_back(self.writer.store, self.writer.config, write.instant)
+            take_back(self.writer.store, write)
             stop_beating(self.writer.store, write.time)
             self._forget(write)
 

@@ -8,7 +8,7 @@ import pytest
 from tests.support.hudi_tables import COLUMNS, HudiTableMaker, rows, shown
 from tests.support.late_answers import LateAnswers
 
-from halocline.errors import ConflictError, ConstraintError, UnavailableError
+from halocline.errors import ConflictError, ConstraintError, NotFoundError, UnavailableError
 from halocline.formats.hudi.buckets import BucketIndex, bucket_of
 from halocline.formats.hudi.configuration import TableType
 from halocline.formats.hudi.write.stream_batch import StreamBatch
@@ -76,6 +76,20 @@ def test_rows_stay_if_nobody_knows_whether_they_were_committed(tmp_path, monkeyp
         writer.commit(told)
     writer.abort(told)  # as Spark does when a commit raises
     late.arrive()
+    assert len(shown(maker.snapshot.read())) == 4
+
+
+def test_rows_stay_if_what_follows_their_commit_fails(tmp_path, monkeypatch):
+    maker = made(tmp_path, *KINDS[1])
+    writer = begun(tmp_path)
+    told = written(writer, rows(range(4), 100, "a"))
+
+    def failing(*_):
+        raise NotFoundError("somebody was faster")
+
+    monkeypatch.setattr("halocline.source.hudi_writer.forget_rows", failing)
+    with pytest.raises(NotFoundError):
+        writer.commit(told)
     assert len(shown(maker.snapshot.read())) == 4
 
 

@@ -226,13 +226,13 @@ def writing(
             raise  # whether it was completed is not known; if not, the next write takes it back
         except BaseException as error:
             try:
-                _take_back(table.store, running.write)
+                take_back(table.store, running.write)
             except HaloclineError as left:
                 error.add_note(f"What was written of {running.write.time} is still there: {left.message}")
             raise
 
 
-def _take_back(store: Store, write: HudiWrite) -> None:
+def take_back(store: Store, write: HudiWrite) -> None:
     """Takes a write back that has failed; where the table has moved, its timeline is not that of the write any more.
 
     One that was interrupted when it had been completed stays: its files are in the table.
