@@ -176,12 +176,18 @@ def test_version_from_before_column_mapping_comes_back_with_its_names(tmp_path):
     assert min(field_id(field) for field in table.snapshot().schema.fields) > 2, "no id is given out twice"
 
 
-def test_a_vacuum_between_the_look_for_files_and_the_commit_is_a_conflict(tmp_path, monkeypatch):
+def with_an_old_file(path):
+    """A table that has 1, and in version 1 had 2 as well, in a file that a vacuum takes."""
     short = {"delta.deletedFileRetentionDuration": "interval 1 milliseconds"}
-    table = Table.create(tmp_path / "t", pa.table({"id": [1]}), properties=short)
+    table = Table.create(path, pa.table({"id": [1]}), properties=short)
     table.append_arrow(pa.table({"id": [2]}))
     table.restore(0)
     time.sleep(0.05)
+    return table
+
+
+def test_a_vacuum_between_the_look_for_files_and_the_commit_is_a_conflict(tmp_path, monkeypatch):
+    table = with_an_old_file(tmp_path / "t")
 
     def planned(*arguments, **named):
         found = restoration(*arguments, **named)
@@ -195,11 +201,7 @@ def test_a_vacuum_between_the_look_for_files_and_the_commit_is_a_conflict(tmp_pa
 
 
 def test_nothing_comes_back_while_a_vacuum_deletes(tmp_path, monkeypatch):
-    short = {"delta.deletedFileRetentionDuration": "interval 1 milliseconds"}
-    table = Table.create(tmp_path / "t", pa.table({"id": [1]}), properties=short)
-    table.append_arrow(pa.table({"id": [2]}))
-    table.restore(0)
-    time.sleep(0.05)
+    table = with_an_old_file(tmp_path / "t")
     delete, killed = LocalStore.delete_many, []
 
     def deleting(store, paths):
