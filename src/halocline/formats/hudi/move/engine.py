@@ -33,7 +33,14 @@ from halocline.formats.hudi.move.record import (
 )
 from halocline.formats.hudi.move.survey import check_not_running, to_compact
 from halocline.formats.hudi.move.verification import verify
-from halocline.formats.hudi.properties import FILES, FOLDER, encode, read_properties
+from halocline.formats.hudi.properties import (
+    FILES,
+    FOLDER,
+    StoredProperties,
+    encode,
+    read_properties,
+    table_version,
+)
 from halocline.formats.hudi.snapshot import HudiSnapshot
 from halocline.formats.hudi.timeline.instant import order
 from halocline.formats.hudi.timeline.timeline import HudiTimeline
@@ -67,7 +74,9 @@ def apply_move(
         What the table is afterwards.
 
     Raises:
-        ConflictError: Another writer was at work, or the table would not be the same; nothing has been flipped.
+        ConflictError: The table is not as it was when the move was planned, because the plan has been applied already
+            for example, and nothing was changed; another writer was at work, or the table would not be the same, and
+            nothing has been flipped.
         NotYetError: A write has begun since the move was planned.
     """
     check_grace(grace_s)
@@ -108,6 +117,8 @@ def resume_move(
         return apply_move(store, plan_move(store, pending.target), lock=lock, grace_s=grace_s)
     with lock or nullcontext():
         now = _config(store)
+        if read_record(store).pending != pending:  # another process has finished it meanwhile
+            return now
         run = _Run(store, _at(now, _layout_of(pending.source), pending.folder, pending.archive), now, grace_s, None)
         store.delete(_BACKUP)
         if pending.drops_metadata_table:
@@ -135,7 +146,7 @@ def undo_move(store: Store, *, lock: AbstractContextManager[object] | None = Non
             raise ConflictError(
                 f"{store.root} is at version {now.version} already",
                 sides={"asked for": "undoing a move", "table": f"moved from {record.pending.source}"},
-                next_step=f"Move it back to {record.pending.source}.",
+                next_step=f"Finish the move with resume_move(store), then move it back to {record.pending.source}.",
             )
         layout = _layout_of(record.pending.target)
         if layout != now.layout and record.cleanup is None:
@@ -200,8 +211,9 @@ def _begin(store: Store, move: HudiMove) -> None:
                 "asked for": f"{source} to {target}",
                 "under way": f"{record.pending.source} to {record.pending.target}",
             },
-            next_step="Resume or undo that one first.",
+            next_step="Finish that one with resume_move(store), or take it back with undo_move(store).",
         )
+    _check_planned(store, move.source)
     pending = PendingMove(
         source=source,
         target=target,
@@ -212,6 +224,24 @@ def _begin(store: Store, move: HudiMove) -> None:
         changes={str(version): changes for version, changes in move.changes.items()},
     )
     write_record_of(store, replaced(record, pending=pending))
+
+
+def _check_planned(store: Store, source: HudiTableConfig) -> StoredProperties:
+    """Return the properties, unless they have changed since the move was planned.
+
+    The stages write to the place that was not in use then. After a flip it is in use, and a plan that was applied
+    already would put a timeline of the past there.
+    """
+    stored = read_properties(store)
+    if _lasting(stored.pairs) != _lasting(source.pairs):
+        found = table_version(stored.pairs, store.root)
+        changed = f"{stored.path}, changed" if found == source.version else f"version {found}"
+        raise ConflictError(
+            f"the properties of {store.root} have changed since the move was planned",
+            sides={"planned": f"version {source.version}", "found": changed},
+            next_step="Plan the move again.",
+        )
+    return stored
 
 
 def _roll_back(run: _Run) -> None:
@@ -248,13 +278,7 @@ def _verify(run: _Run) -> None:
 
 def _flip(run: _Run) -> None:
     """One atomic write. The backup is what Java falls back on; nothing here needs it."""
-    stored = read_properties(run.store)
-    if _lasting(stored.pairs) != _lasting(run.source.pairs):
-        raise ConflictError(
-            f"the properties of {run.store.root} have changed since the move was planned",
-            sides={"planned": f"version {run.source.version}", "found": f"{stored.path}, changed"},
-            next_step="Plan the move again.",
-        )
+    stored = _check_planned(run.store, run.source)
     pairs = dict(run.target.pairs)
     if run.target.layout > run.source.layout:
         writes = [each.time for each in HudiTimeline.load(run.store, run.source).writes]

@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from functools import cache
 
 import pytest
+from msgspec.structs import replace as replaced
 from tests.support.faulty_store import WRITES, CrashError, FaultyStore
 from tests.support.hudi_tables import HudiTableMaker, shown
 from tests.support.hudi_tables import rows as made_rows
@@ -25,7 +26,7 @@ from halocline.formats.hudi.maintain.compaction import schedule_compaction
 from halocline.formats.hudi.move.engine import apply_move, finish_move, resume_move, undo_move
 from halocline.formats.hudi.move.model import StageKind
 from halocline.formats.hudi.move.planning import plan_move
-from halocline.formats.hudi.move.record import PATH, MoveRecord, read_record
+from halocline.formats.hudi.move.record import PATH, MoveRecord, read_record, write_record_of
 from halocline.formats.hudi.move.verification import content
 from halocline.formats.hudi.properties import encode, properties
 from halocline.formats.hudi.snapshot import HudiSnapshot
@@ -163,6 +164,39 @@ def test_a_move_that_has_not_flipped_can_be_undone(source, target):
         move(FaultyStore(table.store).crash_after(1, on=["put_if_match"]), target)
     with pytest.raises(ConflictError, match="already"):
         undo_move(table.store)
+
+
+@pytest.mark.parametrize("grace_s", [0, 1e6])
+@pytest.mark.parametrize(("source", "target"), WAYS)
+def test_an_applied_plan_applied_again_is_refused_and_changes_nothing(source, target, grace_s):
+    table = busy_table(source, TableType.MERGE_ON_READ)
+    plan = plan_move(table.store, target)
+    config = apply_move(table.store, plan, grace_s=grace_s)
+    HudiTableMaker(table.store, config, table.schema).upsert([1, 20], 500, "since")
+    before = {meta.path: table.store.get(meta.path) for meta in table.store.list()}
+    with pytest.raises(ConflictError, match="since the move was planned"):
+        apply_move(table.store, plan, grace_s=grace_s)
+    assert {meta.path: table.store.get(meta.path) for meta in table.store.list()} == before
+    assert ("k20", 500, "since20") in rows(table.store)
+    assert not undo_move(table.store), "nothing is under way"
+    assert move(table.store, source).version == source
+
+
+def test_a_move_that_another_process_has_finished_is_not_finished_twice():
+    table = busy_table(6, TableType.MERGE_ON_READ)
+    with contextlib.suppress(CrashError):
+        move(FaultyStore(table.store).crash_after(1, on=["put_if_match"]), 8)
+    left = read_record(table.store)
+    write_record_of(table.store, replaced(left, pending=replaced(left.pending, drops_metadata_table=True)))
+
+    @contextlib.contextmanager
+    def lock():
+        resume_move(table.store, grace_s=0)
+        table.store.put(".hoodie/metadata/files/built-since", b"")
+        yield
+
+    assert resume_move(table.store, lock=lock()).version == 8
+    assert table.store.exists(".hoodie/metadata/files/built-since")
 
 
 @pytest.mark.parametrize("type", TableType)
