@@ -37,6 +37,7 @@ from contextlib import contextmanager
 from types import MappingProxyType
 from typing import Any, ClassVar, Final, Self
 
+from halocline.addresses import hidden_in, hide_secrets
 from halocline.place_names import with_place_names
 
 CONDITIONS: Final[Mapping[str, str]] = MappingProxyType(
@@ -160,12 +161,13 @@ class HaloclineError(Exception):
         next_step: str | None = None,
         data: Mapping[str, object] | None = None,
     ) -> None:
-        super().__init__(message)
-        self.message = message
+        # Whatever an error is about, and wherever it is shown, stored or sent: no URL in it has a secret.
+        self.message = hide_secrets(message)
+        super().__init__(self.message)
         self.condition = condition or self.default_condition
-        self.sides = dict(sides or {})
-        self.next_step = next_step
-        self.data = dict(data or {})
+        self.sides = hidden_in(sides or {})
+        self.next_step = next_step and hide_secrets(next_step)
+        self.data = {name: _without_secrets(value) for name, value in (data or {}).items()}
         if self.condition not in CONDITIONS:
             raise InternalError(f"condition {self.condition} is not registered in halocline.errors.CONDITIONS")
 
@@ -190,6 +192,19 @@ class HaloclineError(Exception):
             "next": self.next_step,
             **({"data": self.data} if self.data else {}),
         }
+
+
+def _without_secrets(value: object) -> object:
+    """A value for programs, in which no URL has a secret."""
+    match value:
+        case str():
+            return hide_secrets(value)
+        case list() | tuple():
+            return type(value)(map(_without_secrets, value))
+        case dict():
+            return {name: _without_secrets(part) for name, part in value.items()}
+        case _:
+            return value
 
 
 def _rebuilt(kind: type[HaloclineError], args: tuple[object, ...], state: Mapping[str, object]) -> HaloclineError:

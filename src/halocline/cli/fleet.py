@@ -279,11 +279,11 @@ def declare_member(
     from halocline.fleet.core.events import Observe
     from halocline.fleet.core.ladders import supported_by
     from halocline.fleet.core.state import Provenance, TableUse
-    from halocline.storage.location import Location
+    from halocline.storage.location import public_url
 
     operations = [op for op, tables in (("read", reads or not writes), ("write", writes)) if tables]
     uses = frozenset(
-        TableUse(Location.parse(table).url, ladder, operation)
+        TableUse(public_url(table), ladder, operation)
         for operation, tables in (("read", reads), ("write", writes))
         for table in tables or ()
     )

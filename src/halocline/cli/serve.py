@@ -8,14 +8,25 @@ import signal
 from collections.abc import Callable
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
+from halocline.addresses import hide_secrets
 from halocline.errors import InputError, needs_extra
 
 if TYPE_CHECKING:
     from halocline.fleet.server.hosting import Config, Hosting
+
+
+_LOG_FORMAT: Final = "%(asctime)s %(levelname)s %(name)s %(message)s"
+
+
+class _WithoutSecrets(logging.Formatter):
+    """Writes lines, tracebacks too, in which no URL has a secret."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        return hide_secrets(super().format(record))
 
 
 class Rise(StrEnum):
@@ -62,7 +73,9 @@ def serve(
     if client_ca is not None and tls_cert is None:
         raise InputError("--client-ca asks for certificates, which needs --tls-cert and --tls-key")
     level = logging.DEBUG if verbose else logging.INFO
-    logging.basicConfig(level=level, format="%(asctime)s %(levelname)s %(name)s %(message)s")
+    logging.basicConfig(level=level, format=_LOG_FORMAT)
+    for handler in logging.getLogger().handlers:
+        handler.setFormatter(_WithoutSecrets(_LOG_FORMAT))
     logging.getLogger("grpc").setLevel(logging.WARNING)
     config = Config(
         store=store,

@@ -18,6 +18,7 @@ from collections.abc import Mapping
 from typing import Final, NamedTuple
 from urllib.parse import unquote
 
+from halocline.addresses import unsigned
 from halocline.errors import InputError, UnsupportedError
 from halocline.storage.base import escaped
 
@@ -88,6 +89,16 @@ class Location(NamedTuple):
     def real(self) -> Location:
         """The place behind all symbolic links, on local disks; the same place elsewhere."""
         return self if not self.is_local else Location(LOCAL, "", os.path.realpath(f"/{self.path}").lstrip("/"))
+
+
+def public_url(place: str | os.PathLike[str]) -> str:
+    """The one spelling of a place as a fleet knows it: without the secrets of its URL, which name no other place.
+
+    Example:
+        >>> public_url("s3a://KEY:SECRET@lake/orders/")
+        's3://lake/orders'
+    """
+    return Location.parse(unsigned(os.fspath(place))).url
 
 
 def without_dots(path: str) -> str:

@@ -15,8 +15,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from typing import Final
 from urllib.parse import unquote
 
+from halocline.addresses import has_secrets
 from halocline.errors import InputError, UnsupportedError
 from halocline.storage.base import Store
 from halocline.storage.local import LocalStore
@@ -24,6 +26,10 @@ from halocline.storage.location import STORES, Location
 from halocline.storage.memory import MemoryStore
 from halocline.storage.options import checked
 from halocline.storage.services import SERVICES
+
+_CREDENTIALS: Final = (
+    "Give them as options of the store, or in the environment; a ? that is part of a name is written %3F."
+)
 
 
 def open_store(url: str | os.PathLike[str], options: Mapping[str, str] | None = None) -> Store:
@@ -42,6 +48,12 @@ def open_store(url: str | os.PathLike[str], options: Mapping[str, str] | None = 
         MemoryStore('memory://demo/lake')
     """
     options = checked(options)
+    if has_secrets(os.fspath(url)):
+        raise InputError(
+            f"the URL {os.fspath(url)} carries credentials, which are not taken from there",
+            sides={"given": "credentials before an @, or in a query", "expected": "the place alone"},
+            next_step=_CREDENTIALS,
+        )
     location = Location.parse(url)
     if location.is_local:
         return LocalStore(f"/{location.path}")

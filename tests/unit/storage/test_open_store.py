@@ -94,3 +94,24 @@ def test_a_place_that_is_none_is_refused(url, error, message):
     with pytest.raises(error, match=message) as raised:
         open_store(url)
     assert raised.value.next_step
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "s3://AKIA:HUNTER2@bucket/lake",
+        "s3a://HUNTER2@bucket/lake",
+        "abfss://c@a.dfs.core.windows.net/lake?sv=2024&sig=HUNTER2",
+        "memory://name/lake?token=HUNTER2",
+        "file:///lake?sig=HUNTER2",
+    ],
+)
+def test_credentials_in_a_url_are_refused_and_not_repeated(url):
+    with pytest.raises(InputError, match="credentials") as caught:
+        open_store(url)
+    assert "HUNTER2" not in f"{caught.value} {caught.value!r} {caught.value.to_dict()}"
+
+
+def test_a_name_with_a_question_mark_is_no_query():
+    assert open_store("memory://names/what%3Fa=b").root == "memory://names/what%3Fa=b"
+    assert open_store("memory://names/why?/orders").root == "memory://names/why%3F/orders"

@@ -14,6 +14,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from halocline import errors
+from halocline.addresses import hide_secrets
 from halocline.errors import HaloclineError
 from halocline.fleet.core.ladder_state import Announcement
 from halocline.fleet.core.state import RecordChange
@@ -137,6 +138,12 @@ class Audit:
     subject: str
     detail: str = ""
     refused: str = ""
+
+    def __post_init__(self) -> None:
+        # Entries are chained, so what is written once cannot be taken out again.
+        for name in ("subject", "detail"):
+            if (text := hide_secrets(getattr(self, name), mark="")) != getattr(self, name):
+                object.__setattr__(self, name, text)
 
     def __str__(self) -> str:
         return f"{self.action} {self.subject} {self.detail}".rstrip()

@@ -17,6 +17,7 @@ from functools import lru_cache
 from typing import Any, Final, NamedTuple
 from weakref import ref
 
+from halocline.addresses import hide_secrets, unsigned
 from halocline.compat.release import Release
 from halocline.errors import InputError
 from halocline.fleet.core.ladder import Ladder
@@ -69,11 +70,18 @@ class Provenance(StrEnum):
 
 @dataclass(frozen=True, slots=True, order=True)
 class TableUse:
-    """A table that a member uses, the ladder it is on, and the operation."""
+    """A table that a member uses, the ladder it is on, and the operation.
+
+    The table is its address without secrets: one table, whatever those who use it signed its URL with.
+    """
 
     table: str
     ladder: str
     operation: str = "read"
+
+    def __post_init__(self) -> None:
+        if (table := unsigned(self.table)) != self.table:
+            object.__setattr__(self, "table", table)
 
 
 @lru_cache(maxsize=1 << 17)
@@ -123,7 +131,7 @@ class Report:
     def __post_init__(self) -> None:
         if not _IDENTITY.fullmatch(self.identity):
             raise InputError(
-                f"{self.identity[:200]!r} cannot identify a member",
+                f"{hide_secrets(self.identity)[:200]!r} cannot identify a member",
                 sides={"expected": "a letter or digit, then at most 127 letters, digits, . _ : @ -"},
             )
         if self.incarnation < 0:
@@ -148,7 +156,7 @@ def fitted_identity(text: str, default: str, longest: int = 128) -> str:
         >>> fitted_identity("nightly load (prod)", "client"), fitted_identity("!", "client")
         ('nightly-load-prod', 'client')
     """
-    return _UNFIT.sub("-", text).strip("-_.:@")[:longest] or default
+    return _UNFIT.sub("-", hide_secrets(text)).strip("-_.:@")[:longest] or default
 
 
 class MemberKey(NamedTuple):
@@ -223,12 +231,16 @@ class Member:
 
 @dataclass(frozen=True, slots=True)
 class TableLevel:
-    """The level that a table requires on its ladder, and since when."""
+    """The level that a table requires on its ladder, and since when; the table as `TableUse` has it."""
 
     table: str
     ladder: str
     level: int
     since_ms: int
+
+    def __post_init__(self) -> None:
+        if (table := unsigned(self.table)) != self.table:
+            object.__setattr__(self, "table", table)
 
 
 @dataclass(frozen=True, slots=True)

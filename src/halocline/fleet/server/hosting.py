@@ -24,6 +24,7 @@ from typing import Any, Final
 
 from starlette.routing import BaseRoute
 
+from halocline.addresses import Address
 from halocline.errors import InputError, UnavailableError
 from halocline.fleet.core.clock import Clock, SystemClock
 from halocline.fleet.core.events import DeclareLadder
@@ -51,7 +52,7 @@ class Config:
     """How to run a coordinator.
 
     Args:
-        store: A file for SQLite, or a URL of PostgreSQL.
+        store: A file for SQLite, or a URL of PostgreSQL; kept as an address, which shows no password.
         listen: `host:port` for gRPC; port 0 for any that is free.
         http: `host:port` for HTTP, or nothing to leave it out.
         advertise: Where others reach us, if that is not where we listen.
@@ -66,7 +67,7 @@ class Config:
         routes: What other parts add to HTTP; the lineage of those who never call if not given.
     """
 
-    store: str = "halocline-fleet.db"
+    store: str | Address = "halocline-fleet.db"
     listen: str = f"127.0.0.1:{DEFAULT_PORT}"
     http: str = f"127.0.0.1:{DEFAULT_PORT + 1}"
     advertise: str = ""
@@ -81,6 +82,7 @@ class Config:
     routes: Routes | None = lineage_routes
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "store", Address.parse(self.store))
         places = [each for each in (self.listen, self.http) if each]
         public = next((each for each in places if not _is_loopback(address(each)[0])), None)
         if public is None or self.insecure:

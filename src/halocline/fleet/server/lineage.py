@@ -45,7 +45,7 @@ from halocline.fleet.usage.traces import UsageTrace, identity_of
 from halocline.fleet.wire import messages
 from halocline.fleet.wire.status import Rejection
 from halocline.spans import Span
-from halocline.storage.location import Location
+from halocline.storage.location import public_url
 from halocline.storage.services import SERVICES
 from halocline.versions import Version
 
@@ -232,7 +232,7 @@ def _table(dataset: _Named, ladder_of: LadderOf) -> tuple[str, str] | None:
     told = _format(dataset)
     for place in _places(dataset):
         try:
-            table = messages.bounded("table", Location.parse(place).url, messages.LONGEST_TABLE)
+            table = messages.table_url(public_url(place))
         except HaloclineError:
             continue
         ladder = told or ladder_of(table)

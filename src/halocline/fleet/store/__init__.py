@@ -11,6 +11,7 @@ one process on one machine.
 
 from __future__ import annotations
 
+from halocline.addresses import Address
 from halocline.errors import InputError, StaleEpochError
 from halocline.fleet.store.sightings import Sighting
 from halocline.fleet.store.sql import FleetStore, Holder, Write
@@ -18,12 +19,13 @@ from halocline.fleet.store.sql import FleetStore, Holder, Write
 __all__ = ["FleetStore", "Holder", "Sighting", "StaleEpochError", "Write", "open_fleet_store"]
 
 
-def open_fleet_store(where: str) -> FleetStore:
+def open_fleet_store(where: str | Address) -> FleetStore:
     """The store at a path or URL.
 
     Args:
         where: A file for SQLite, `:memory:`, `sqlite:///file` or `postgresql://host/database`.
     """
+    where = Address.parse(where).with_secrets()
     scheme, found, rest = where.partition("://")
     if found and scheme.split("+")[0] in ("postgresql", "postgres"):
         from halocline.fleet.store.postgresql import PostgresqlStore

@@ -13,6 +13,7 @@ from sqlalchemy import URL, Connection, create_engine, select, text
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import ArgumentError, NoSuchModuleError
 
+from halocline.addresses import Address
 from halocline.errors import InputError, MissingExtraError
 from halocline.fleet.store import schema
 from halocline.fleet.store.sql import FleetStore
@@ -33,10 +34,11 @@ _SETTINGS: Final = {
 class PostgresqlStore(FleetStore):
     """A store in PostgreSQL."""
 
-    def __init__(self, url: str, lease_ms: int = LEASE_MS) -> None:
+    def __init__(self, url: str | Address, lease_ms: int = LEASE_MS) -> None:
         self._url = _checked(url)
         engine = create_engine(
             self._url,
+            hide_parameters=True,
             pool_size=4,
             max_overflow=4,
             pool_pre_ping=True,
@@ -52,8 +54,8 @@ class PostgresqlStore(FleetStore):
 
     @property
     def description(self) -> str:
-        """The URL without its password."""
-        return self._url.set(drivername="postgresql").render_as_string(hide_password=True)
+        """The URL without its secrets."""
+        return str(Address.parse(self._url.set(drivername="postgresql").render_as_string(hide_password=False)))
 
     def _now(self, connection: Connection) -> int:
         return int(connection.execute(select(text("extract(epoch from clock_timestamp()) * 1000"))).scalar_one())
@@ -69,11 +71,15 @@ class PostgresqlStore(FleetStore):
             connection.execute(select(schema.coordinator).with_for_update())
 
 
-def _checked(url: str) -> URL:
+def _checked(url: str | Address) -> URL:
+    address = Address.parse(url)
     try:
-        parsed = make_url(url)
-    except ArgumentError as error:
-        raise InputError("the store's URL cannot be read", sides={"expected": "postgresql://host/database"}) from error
+        parsed = make_url(address.with_secrets())
+    except (ArgumentError, ValueError):
+        # What SQLAlchemy says may quote a password that it took for a port.
+        raise InputError(
+            f"the store's URL {address} cannot be read", sides={"expected": "postgresql://host/database"}
+        ) from None
     try:
         chosen = parsed.set(drivername="postgresql+psycopg")
         chosen.get_dialect().import_dbapi()

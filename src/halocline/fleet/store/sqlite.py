@@ -19,6 +19,7 @@ from typing import Any, Final
 from sqlalchemy import Connection, Engine, create_engine, event, update
 from sqlalchemy.pool import StaticPool
 
+from halocline.addresses import Address
 from halocline.errors import ConflictError, InputError, StaleEpochError, UnavailableError
 from halocline.fleet.store import schema
 from halocline.fleet.store.sql import FleetStore
@@ -45,7 +46,7 @@ class SqliteStore(FleetStore):
     @property
     def description(self) -> str:
         """The file."""
-        return f"sqlite:///{self._path}"
+        return str(Address.parse(f"sqlite:///{self._path}"))
 
     def renew(self, epoch: int) -> None:
         """Prolongs the lease, unless another file has taken the place of the one that is locked."""
@@ -100,7 +101,10 @@ def _engine(path: str) -> Engine:
     # One connection for a store in memory, which lives and dies with it.
     pool: dict[str, Any] = {"poolclass": StaticPool} if path == MEMORY else {}
     engine = create_engine(
-        f"sqlite+pysqlite:///{path}", connect_args={"check_same_thread": False, "timeout": 10.0}, **pool
+        f"sqlite+pysqlite:///{path}",
+        hide_parameters=True,
+        connect_args={"check_same_thread": False, "timeout": 10.0},
+        **pool,
     )
 
     @event.listens_for(engine, "connect")

@@ -15,6 +15,7 @@ from typing import Final
 
 import grpc
 
+from halocline.addresses import without_secrets
 from halocline.errors import InputError
 
 DEFAULT_PORT: Final = 7470
@@ -114,7 +115,7 @@ def _target(text: str, address: str) -> str:
 
 def _unusable(address: str) -> InputError:
     return InputError(
-        f"{address[:200]!r} is no address of a fleet",
+        f"{without_secrets(address)[:200]!r} is no address of a fleet",
         sides={"expected": "grpc://host:port, or grpcs:// for TLS; several separated by commas"},
     )
 

@@ -16,6 +16,7 @@ from typing import Any, Final, TypeVar
 
 from google.protobuf.message import DecodeError, Message
 
+from halocline.addresses import hide_secrets, unsigned
 from halocline.errors import InputError
 from halocline.fleet.core.effects import Announce, Refusal, Renew
 from halocline.fleet.core.events import Heartbeat
@@ -53,7 +54,8 @@ def parsed(kind: type[_M], data: bytes) -> _M:
 
 
 def bounded(name: str, text: str, longest: int = LONGEST_REASON) -> str:
-    """Text of a limited length without control characters."""
+    """Text of a limited length without control characters, in which no URL has a secret from here on."""
+    text = hide_secrets(text)
     if len(text) > longest or _UNPRINTABLE.search(text):
         raise InputError(
             f"{name} {text[:40]!r} cannot be used",
@@ -65,14 +67,17 @@ def bounded(name: str, text: str, longest: int = LONGEST_REASON) -> str:
 def matched(name: str, text: str, pattern: re.Pattern[str] = _WORD) -> str:
     """A name of letters, digits and a few signs."""
     if not pattern.fullmatch(text):
-        raise InputError(f"{text[:80]!r} cannot be a {name}", sides={"expected": f"text like {pattern.pattern}"})
+        raise InputError(
+            f"{hide_secrets(text)[:80]!r} cannot be a {name}", sides={"expected": f"text like {pattern.pattern}"}
+        )
     return text
 
 
 def chosen(kind: type[_E], name: str, text: str) -> _E:
     """One of the words that a policy, or the like, can be."""
     if text not in set(kind):
-        raise InputError.unknown(f"{text[:40]!r} is no {name}", text[:40], kind)
+        shown = hide_secrets(text)[:40]
+        raise InputError.unknown(f"{shown!r} is no {name}", shown, kind)
     return kind(text)
 
 
@@ -87,8 +92,8 @@ def feature_name(text: str) -> str:
 
 
 def table_url(text: str) -> str:
-    """A table's URL."""
-    return bounded("table", text, LONGEST_TABLE)
+    """A table's URL, without its secrets."""
+    return bounded("table", unsigned(text), LONGEST_TABLE)
 
 
 def counted(name: str, items: Iterable[Any], most: int) -> list[Any]:

@@ -13,6 +13,7 @@ from typing import Any, Final, TypeVar
 
 from google.protobuf.message import Message
 
+from halocline.addresses import hide_secrets
 from halocline.compat.protocol import Protocol
 from halocline.compat.terms import ProtocolChange, Terms
 from halocline.errors import InputError
@@ -105,7 +106,7 @@ def audit_query(message: pb.AuditRequest) -> AuditQuery:
         query,
         actor=query.actor[:200],
         action=query.action[:40],
-        subject=query.subject[:1000],
+        subject=hide_secrets(query.subject, mark="")[:1000],
         limit=query.limit or 100,
     )
 
