@@ -143,6 +143,7 @@ def members(answer: FleetMembers, now_ms: int) -> list[RenderableType]:
         if each.removed:
             known = "removed"
         mark = " (development)" if each.development else ""
+        mark += f" declared, {each.seen_as} seen" if each.seen_as else ""
         table.add_row(each.identity, each.release + mark, each.role, supports, known, lease, uses(each.tables))
     count = f"{sum(each.live for each in answer.members)} live of {len(answer.members)} known"
     shown: list[RenderableType] = [table, count if not answer.next else _more(len(answer.members))]

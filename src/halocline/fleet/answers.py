@@ -188,6 +188,7 @@ class MemberStatus(Report):
         removed: Whether an operator took it out.
         live: Whether it counts.
         client: The program that speaks for it, as `product@version`.
+        seen_as: The release that it was seen to run, where that contradicts what was declared.
     """
 
     provenance: str = ""
@@ -198,6 +199,7 @@ class MemberStatus(Report):
     removed: bool = False
     live: bool = True
     client: str = ""
+    seen_as: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,8 +1,9 @@
 """When a level rises, and when it is settled.
 
 A level may rise to one that every live member supports. Members that speak are asked by their range; those that do not
-by what their release is known to support, and one of which nothing is known keeps the level where it is. What a build
-that was not released supports counts against a rise but never for it, except in a fleet that is marked so.
+by what their release is known to support. One of which nothing is known keeps the level where it is, and so does one
+that was seen to run something else than was declared. What a build that was not released supports counts against a rise
+but never for it, except in a fleet that is marked so.
 
 `plan_raise` lists everything in the way and what each must upgrade to; raising is planning and finding nothing in the
 way, in one step, so a member that joins next is measured against the new level.
@@ -39,6 +40,7 @@ class BlockerKind(StrEnum):
     TOO_OLD = "too-old"
     TOO_NEW = "too-new"
     UNKNOWN = "unknown"
+    CONTRADICTED = "contradicted"
     LACKS_FEATURE = "lacks-feature"
     DEVELOPMENT = "development"
 
@@ -202,7 +204,7 @@ def objecting(
                 continue
         elif level <= member.excused.get(ladder, 0) or not member.uses(ladder) or not member.live(at, window):
             continue
-        known = rules.supports(report, ladder)
+        known = None if member.seen_as else rules.supports(report, ladder)
         if known is None or not known.lo <= level <= known.hi or (speaks and not features <= report.features):
             yield member
 
@@ -274,6 +276,11 @@ def objections(fleet: Fleet, member: Member, ladder: str, level: int, rules: Fle
     supported, features = rules.supports(member.report, ladder), fleet.ladders[ladder].features_at(level)
     report = member.report
     who, speaks = str(report.key), member.speaks
+    if member.seen_as:
+        text = f"{who} was declared to run {report.release} and was seen to run {member.seen_as}"
+        fix = f"declare what it runs: halocline fleet member declare {who} {member.seen_as}"
+        yield Blocker(BlockerKind.CONTRADICTED, who, text, fix, speaks)
+        return
     if supported is None:
         text = f"{report.release or 'its release'} says nothing about {ladder}"
         yield Blocker(BlockerKind.UNKNOWN, who, text, "find out what it runs, or remove it", speaks)
@@ -302,7 +309,7 @@ def _has_released_member(fleet: Fleet, ladder: str, at: int) -> bool:
 
 def _excuse(draft: Draft, ladder: str, level: int) -> None:
     for key, member in list(draft.fleet.members.items()):
-        supported = draft.rules.supports(member.report, ladder)
+        supported = None if member.seen_as else draft.rules.supports(member.report, ladder)
         if not member.speaks and member.uses(ladder) and (supported is None or level not in supported):
             draft.put("members", key, replace(member, excused={**member.excused, ladder: level}))
 

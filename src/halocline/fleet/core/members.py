@@ -6,7 +6,9 @@ has run out but was not yet acted upon can be renewed, since no other member has
 has ended it, it cannot.
 
 A member that does not speak has one record under its identity. It counts while it was seen recently, and one that was
-declared until an operator removes it.
+declared until an operator removes it. What an operator declared outranks what is observed: a trace adds the tables that
+it shows, and where it shows another release than the declared one the two *contradict* each other. Both are then shown,
+the log says so, and no level rises over that member until an operator declares anew what it runs, or removes it.
 """
 
 from __future__ import annotations
@@ -40,6 +42,8 @@ MOST_SWEPT: Final = 5_000
 """Records that one sweep forgets, so that it takes no longer than other steps."""
 AHEAD: Final = 10 * 60_000
 """By how much a clock that saw a member may be ahead of ours."""
+UNKNOWN_PRODUCT: Final = "unknown"
+"""What a trace names that does not know which product it is from."""
 _FEW: Final = 5
 _CLOCK_STEP: Final = "Set the clock of the machine that saw it, for example with NTP."
 
@@ -184,36 +188,67 @@ def observe(draft: Draft, command: Observe) -> None:
         message = f"{command.identity} cannot have been seen {(seen - draft.at) / 1000:,.0f} s from now"
         sides = (("seen", str(seen)), ("now", str(draft.at)))
         raise RefusedError(Refusal("ARGUMENT_INVALID", message, command.identity, sides, next_step=_CLOCK_STEP))
-    if _is_explained(draft.fleet.members.values(), command):
+    if _is_explained(draft.fleet.members.values(), command) and not _is_declared(before):
         if before is not None:
             _forget(draft, key)
+            draft.audit("fleet", "forget", key.identity, "its commits are those of a member that is known")
         return
     if before is None and _silent(draft.fleet.members) >= MOST_SILENT:
         raise RefusedError(_too_many(command.identity, f"the fleet knows {MOST_SILENT:,} members that do not speak"))
-    report = Report(command.identity, 0, command.release, command.role, command.supported, tables=command.tables)
+    told = Report(command.identity, 0, command.release, command.role, command.supported, tables=command.tables)
+    declares = command.provenance is Provenance.DECLARED
     if before is None:
-        draft.put("members", key, Member(report, command.provenance, draft.at, last_seen=seen))
-        draft.audit(command.actor, "observe", command.identity, _noted(report, command.provenance))
-        return
-    if before.last_seen is not None and (seen is None or seen < before.last_seen):
-        # An older trace tells which other tables it uses, but not what it runs now.
-        report = replace(before.report, tables=before.report.tables | report.tables)
-        seen = before.last_seen
+        after = Member(told, command.provenance, draft.at, last_seen=seen, declared=draft.at if declares else 0)
     else:
-        report = replace(report, tables=before.report.tables | report.tables)
-    if len(report.tables) > MOST_USES:
+        after = _declared(draft, before, told) if declares else _seen(before, told, command)
+    if len(after.report.tables) > MOST_USES:
         raise RefusedError(_too_many(command.identity, f"{command.identity} uses {MOST_USES:,} tables"))
-    # A trace of a declared member does not make it forgettable.
-    declared = Provenance.DECLARED in (before.provenance, command.provenance)
-    provenance = (
-        Provenance.DECLARED if declared else min(before.provenance, command.provenance, key=list(Provenance).index)
-    )
-    after = replace(before, report=report, last_seen=seen, provenance=provenance)
-    if after != before:
-        draft.put("members", key, after)
-    if command.provenance is Provenance.DECLARED and (after.report, provenance) != (before.report, before.provenance):
+    if after == before:
+        return
+    draft.put("members", key, after)
+    if before is None or (declares and after != replace(before, declared=after.declared)):
         # What is merely seen again every minute is not a decision; what an operator declares is.
-        draft.audit(command.actor, "observe", command.identity, _noted(report, provenance))
+        draft.audit(command.actor, "observe", command.identity, _noted(after.report, after.provenance))
+    elif after.seen_as != before.seen_as:
+        detail = f"declared to run {after.report.release}, seen to run {after.seen_as}"
+        draft.audit(command.actor, "contradict", command.identity, detail)
+
+
+def _is_declared(member: Member | None) -> bool:
+    return member is not None and member.provenance is Provenance.DECLARED
+
+
+def _declared(draft: Draft, before: Member, told: Report) -> Member:
+    """The member as an operator declares it: only the tables that were seen are kept of what was known before."""
+    report = replace(told, tables=before.report.tables | told.tables)
+    return replace(before, report=report, provenance=Provenance.DECLARED, declared=draft.at, seen_as="")
+
+
+def _seen(before: Member, told: Report, command: Observe) -> Member:
+    """The member as a trace shows it. What was declared stays, and so does what a newer trace has shown."""
+    tables, seen = before.report.tables | told.tables, command.seen
+    older = before.last_seen is not None and (seen is None or seen < before.last_seen)
+    last_seen = before.last_seen if older else seen
+    if _is_declared(before):
+        since = seen is None or seen >= before.declared
+        seen_as = told.release if since and _contradicts(before.report, told, command.provenance) else before.seen_as
+        return replace(before, report=replace(before.report, tables=tables), last_seen=last_seen, seen_as=seen_as)
+    # An older trace tells which other tables it uses, but not what it runs now.
+    report = replace(before.report if older else told, tables=tables)
+    provenance = min(before.provenance, command.provenance, key=list(Provenance).index)
+    return replace(before, report=report, last_seen=last_seen, provenance=provenance)
+
+
+def _contradicts(declared: Report, told: Report, provenance: Provenance) -> bool:
+    """Return whether a trace shows another release than was declared. What is inferred is the lowest that it can be."""
+    known, shown = known_release(declared.release), known_release(told.release)
+    if known is None or known == shown:
+        # What is declared as unknown keeps levels down already.
+        return False
+    product = told.release.partition("@")[0]
+    if shown is None or product != known.product:
+        return product not in ("", known.product, UNKNOWN_PRODUCT)
+    return provenance is not Provenance.INFERRED or shown.version > known.version
 
 
 def _noted(report: Report, provenance: Provenance) -> str:

@@ -196,6 +196,8 @@ class Member:
         removed: An operator took it out: its lease is not renewed, and it counts until that has run out.
         credential: What it was let in by; another one cannot speak for this life.
         excused: Levels, per ladder, that were raised over its head by force.
+        declared: When an operator last said what it runs; 0 if none did.
+        seen_as: The release that it was seen to run since, where that contradicts what was declared.
     """
 
     report: Report
@@ -206,6 +208,8 @@ class Member:
     removed: bool = False
     excused: Mapping[str, int] = field(default_factory=dict)
     credential: str = ""
+    declared: int = 0
+    seen_as: str = ""
 
     @property
     def speaks(self) -> bool:

@@ -33,7 +33,7 @@ from typing import Final
 from halocline.compat.breaks import Break, breaks, next_step
 from halocline.compat.protocol import Protocol
 from halocline.compat.terms import ProtocolChange
-from halocline.errors import HaloclineError, IncompatibleError, InputError, UnavailableError, shortened
+from halocline.errors import DeniedError, HaloclineError, IncompatibleError, InputError, UnavailableError, shortened
 from halocline.fleet.core.events import MoveTable
 from halocline.fleet.core.ladders import shipped
 from halocline.fleet.core.state import MOST_USES, Provenance, TableUse
@@ -152,13 +152,21 @@ class FleetGatekeeper(Gatekeeper):
         return min(level, self.level(ladder) or 0)
 
     def observe(self, table: str) -> tuple[UsageTrace, ...]:
-        """Reads who wrote a table that this process has opened, and tells the fleet."""
+        """Read who wrote a table that this process has opened, and tell the fleet.
+
+        Returns:
+            The traces of those that our credential may say nothing of, so that the fleet does not know of them.
+        """
         with self._lock:
             known = self._tables.get(Location.parse(table).url)
-        traces = observers.observed(known.store).traces if known is not None else ()
-        for trace in traces:
-            self.member.call(calls.OBSERVE, trace.event())
-        return traces
+        untold = []
+        for trace in observers.observed(known.store).traces if known is not None else ():
+            try:
+                self.member.call(calls.OBSERVE, trace.event())
+            except DeniedError as error:
+                _log.info("the fleet is not told of %s: %s", trace.identity, error.message)
+                untold.append(trace)
+        return tuple(untold)
 
     def _leave_trace(self, use: TableUse) -> None:
         """Tells the fleet at once of a use that goes on when this process is gone; once for each."""
@@ -212,8 +220,8 @@ class FleetGatekeeper(Gatekeeper):
     def _users(self, table: str) -> tuple[User, ...]:
         try:
             # The fleet is told of those in the history first, and then tells which of them still count.
-            self.observe(table)
-            known = known_users(self.member.call(calls.TABLE_USERS, table).members, (), table)
+            untold = self.observe(table)
+            known = known_users(self.member.call(calls.TABLE_USERS, table).members, untold, table)
         except UnavailableError as error:
             raise self._unreached(table, "anything new", error) from None
         # The fleet may not have heard yet that the one who asks uses the table.

@@ -150,6 +150,14 @@ class Access:
             return self.certificates.get(which)
         return Grant("anonymous", self.anonymous) if kind == "anonymous" and self.anonymous else None
 
+    def check_speaks_for(self, credential: str, identity: str, caller: str) -> None:
+        """Raise a `DeniedError` unless a credential may say something about that member."""
+        grant = self.granted(credential)
+        if grant is None or not grant.speaks_for(identity):
+            sides = {"members": ", ".join(grant.members) if grant else "none", "asked": identity}
+            step = "Use a secret or certificate whose members include it."
+            raise DeniedError(f"{caller} may not say what {identity} does", sides=sides, next_step=step)
+
     def authorised(self, claims: Claims) -> Claims:
         """What a token allows now: what it said, as far as its credential is still good for it.
 

@@ -136,6 +136,8 @@ class OperatorCalls:
             case Observe(provenance=Provenance.DECLARED):
                 claims.require(Right.RAISE, "declare members")
                 _check_declared(command, service.state().fleet)
+            case Observe():
+                service.access.check_speaks_for(claims.credential, command.identity, claims.identity)
             case SetTerms():
                 provides = service.state().fleet.terms.provides
                 command = replace(command, terms=replace(command.terms, provides=provides))

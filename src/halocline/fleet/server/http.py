@@ -11,7 +11,7 @@ import contextlib
 import logging
 import socket
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import grpc
 import uvicorn
@@ -72,22 +72,35 @@ def service_of(request: Request) -> FleetService:
     return service
 
 
+class Caller(NamedTuple):
+    """Who calls, for the audit log, and what it showed."""
+
+    actor: str
+    credential: str
+
+
 async def require(request: Request, right: Right) -> str:
-    """Who calls, if it may: by a secret, or by a token from a handshake, as `Authorization: Bearer …`."""
+    """Return who calls, if it may."""
+    return (await caller_of(request, right)).actor
+
+
+async def caller_of(request: Request, right: Right) -> Caller:
+    """Return who calls, if it may: by a secret, or by a token from a handshake, as `Authorization: Bearer …`."""
     service = service_of(request)
     shown = request.headers.get("authorization", "").removeprefix("Bearer ")
     peer = request.client.host if request.client else "unknown"
     if shown.count(".") == 2:
         claims = service.authorised(service.tokens().check(shown, service.clock.now()))
         claims.require(right, f"do that ({right})")
-        return claims.actor
-    grant = service.access.granted(service.access.credential(shown))
+        return Caller(claims.actor, claims.credential)
+    credential = service.access.credential(shown)
+    grant = service.access.granted(credential)
     if grant is None or right not in grant.rights:
         condition = "TOKEN_INVALID" if grant is None else "DENIED"
         problem = DeniedError(f"{peer} may not do that", condition=condition, sides={"needed": right})
         await service.write_down(peer, "http", Rejection.of(problem).refusal)
         raise problem
-    return peer if grant.name == "anonymous" else grant.name
+    return Caller(peer if grant.name == "anonymous" else grant.name, credential)
 
 
 async def body_of(request: Request) -> bytes:

@@ -39,7 +39,7 @@ from halocline.fleet.core.effects import Refuse
 from halocline.fleet.core.state import Fleet, Provenance, TableUse
 from halocline.fleet.server.auth import Right
 from halocline.fleet.server.decider import RejectedError
-from halocline.fleet.server.http import body_of, require, service_of
+from halocline.fleet.server.http import body_of, caller_of, service_of
 from halocline.fleet.server.service import FleetService
 from halocline.fleet.usage.traces import UsageTrace, identity_of
 from halocline.fleet.wire import messages
@@ -147,13 +147,14 @@ def routes(_: FleetService) -> Sequence[BaseRoute]:
 
 
 async def _post(request: Request) -> Response:
-    actor = await require(request, Right.JOIN)
+    caller = await caller_of(request, Right.JOIN)
     service = service_of(request)
     body, fleet, now = await body_of(request), service.state().fleet, service.clock.wall()
     # In another thread: whatever an event makes us do, heartbeats go on.
     reading = await service.read(lambda _: understood(parse(body), now, _known_ladders(fleet)))
     if reading.trace is not None:
-        for effect in await service.submit(reading.trace.event(actor)):
+        service.access.check_speaks_for(caller.credential, reading.trace.identity, caller.actor)
+        for effect in await service.submit(reading.trace.event(caller.actor)):
             if isinstance(effect, Refuse) and effect.incarnation is None:
                 raise RejectedError(Rejection(effect.refusal))
     return JSONResponse(_answer(reading), status_code=201)

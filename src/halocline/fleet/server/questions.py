@@ -154,6 +154,7 @@ def member(state: State, key: MemberKey, of: Member, at: int, client: str = "") 
         removed=of.removed,
         live=of.live(at, state.fleet.terms.window),
         client=client,
+        seen_as=of.seen_as,
     )
 
 

@@ -40,7 +40,7 @@ class User:
         used = (use.operation for use in member.tables if use.table == table)
         return User(
             member.identity,
-            member.release,
+            _judged(member.release, member.seen_as),
             operations_of(used, member.role),
             Provenance(member.provenance),
             member.last_seen_ms,
@@ -82,11 +82,13 @@ class User:
 def known_users(members: Iterable[MemberStatus], traces: Iterable[UsageTrace], table: str) -> tuple[User, ...]:
     """The users that a fleet tells of and those that were just observed, each once.
 
-    The fleet's word stands where both know the same one, unless the trace is newer.
+    The fleet's word stands where both know the same one, unless the trace is newer and no operator declared it.
     """
     found = {each.identity: User.of_member(each, table) for each in members}
     for trace in traces:
         known = found.get(trace.identity)
+        if known is not None and known.provenance in (Provenance.DECLARED, Provenance.REPORTED):
+            continue
         if known is None or known.last_seen_ms < (trace.seen_ms or 0):
             found[trace.identity] = User.of_trace(trace, table)
     return tuple(found[name] for name in sorted(found))
@@ -98,6 +100,11 @@ def operations_of(used: Iterable[str], role: str) -> tuple[str, ...]:
     return tuple(sorted(known)) or (("write",) if role == "writer" else ("read",))
 
 
+def _judged(release: str, seen_as: str) -> str:
+    """The release that a member is judged by: none that is known if it was seen to run another than was declared."""
+    return f"{release} or {seen_as}" if seen_as else release
+
+
 def client_of(member: Member, *, table: str = "", ladder: str = "") -> Client:
     """A member as it is judged when a table changes."""
     report = member.report
@@ -107,7 +114,7 @@ def client_of(member: Member, *, table: str = "", ladder: str = "") -> Client:
         if (not table or use.table == table) and (not ladder or use.ladder == ladder)
     )
     return Client(
-        Release.reported(report.release),
+        Release.reported(_judged(report.release, member.seen_as)),
         operations_of(used, report.role),
         str(member.provenance),
         member.last_seen,

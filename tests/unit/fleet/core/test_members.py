@@ -293,6 +293,103 @@ def test_traces_add_up_and_the_latest_release_wins():
     assert run.do(seen(at=60, release="trino@430", supported={"delta": LevelRange(1, 3)})) == []
 
 
+# What an operator declared, and what is seen.
+
+
+def declared(run, release="trino@400", hi=1):
+    run.do(seen("powerbi", release, None, Provenance.DECLARED, {"delta": LevelRange(1, hi)}))
+    return run
+
+
+def powerbi(run):
+    return run.state.fleet.members[key("powerbi", 0)]
+
+
+def test_a_trace_adds_tables_to_a_declared_member_and_changes_nothing_else():
+    run = declared(Run())
+    run.do(seen("powerbi", "trino@400", 5, supported={"delta": LevelRange(1, 3)}, table="lake/more"))
+    member = powerbi(run)
+    assert (member.report.release, member.report.supported) == ("trino@400", {"delta": LevelRange(1, 1)})
+    assert (member.provenance, member.last_seen, member.seen_as) == (Provenance.DECLARED, 5, "")
+    assert {use.table for use in member.report.tables} == {"lake/t", "lake/more"}
+
+
+@pytest.mark.parametrize(("release", "hi"), [("trino@469", 3), ("trino@350", 1), ("spark@4.0.0", 3), ("spark@?", 3)])
+def test_a_trace_that_contradicts_what_was_declared_is_on_record_and_keeps_the_gate_closed(release, hi):
+    run = declared(Run(policy=Policy.AUTO), hi=3)
+    run.join("etl")
+    run.do(seen("powerbi", release, 5, supported={"delta": LevelRange(1, hi)}))
+    assert [(each.actor, each.action, each.subject) for each in run.audits] == [("observer", "contradict", "powerbi")]
+    assert run.audits[0].detail == f"declared to run trino@400, seen to run {release}"
+    assert (powerbi(run).report.release, powerbi(run).seen_as) == ("trino@400", release)
+    run.do(Tick())
+    assert run.level() == 1
+    (blocker,) = plan_raise(run.state, "delta", 2, run.at).blockers
+    assert (blocker.kind, blocker.who, blocker.speaks) == (BlockerKind.CONTRADICTED, "powerbi", False)
+    assert blocker.fix.endswith(f"member declare powerbi {release}")
+    run.do(seen("powerbi", release, 6, supported={"delta": LevelRange(1, hi)}))
+    assert run.audits == [], "once is enough"
+    run.do(seen("powerbi", "trino@400", 7))
+    assert plan_raise(run.state, "delta", 2, run.at).blockers, "another trace does not settle it"
+
+
+def test_a_contradiction_ends_when_the_operator_declares_anew():
+    run = declared(Run(), hi=3)
+    run.do(seen("powerbi", "trino@469", 5))
+    run.at = 10
+    run.do(seen("powerbi", "trino@469", None, Provenance.DECLARED, {"delta": LevelRange(1, 3)}))
+    assert [each.action for each in run.audits] == ["observe"]
+    assert (powerbi(run).report.release, powerbi(run).seen_as, powerbi(run).last_seen) == ("trino@469", "", 5)
+    run.do(seen("powerbi", "trino@400", 9))
+    assert powerbi(run).seen_as == "", "that was before it was declared"
+    assert not plan_raise(run.state, "delta", 3, run.at).blockers
+    run.do(seen("powerbi", "trino@400", 10))
+    assert plan_raise(run.state, "delta", 3, run.at).blockers
+
+
+def test_force_goes_over_a_contradiction_with_a_reason_and_up_to_that_level_only():
+    run = declared(Run(), hi=3)
+    run.do(seen("powerbi", "trino@469", 5))
+    run.do(Raise("delta", 2, "me", "it is switched off", force=True))
+    assert run.level() == 2
+    assert refusal(run.do(Raise("delta", 3, "me"))).condition == "LEVEL_BLOCKED"
+
+
+def test_what_is_declared_counts_though_something_else_was_seen_before():
+    run = Run()
+    run.do(seen("powerbi", "trino@469", 5, supported={"delta": LevelRange(1, 3)}))
+    declared(run)
+    assert (powerbi(run).report.release, powerbi(run).report.supported["delta"].hi) == ("trino@400", 1)
+    assert (powerbi(run).last_seen, powerbi(run).seen_as) == (5, "")
+    assert plan_raise(run.state, "delta", 2, run.at).blockers
+
+
+@pytest.mark.parametrize(("release", "contradicted"), [("trino@390", False), ("trino@400", False), ("trino@469", True)])
+def test_an_inferred_release_is_the_lowest_that_it_can_be(release, contradicted):
+    run = declared(Run())
+    run.do(seen("powerbi", release, 5, Provenance.INFERRED))
+    assert bool(powerbi(run).seen_as) is contradicted
+
+
+def test_who_was_declared_as_unknown_stays_so_whatever_is_seen():
+    run = declared(Run(), "unknown")
+    run.do(seen("powerbi", "trino@469", 5, supported={"delta": LevelRange(1, 3)}))
+    assert (powerbi(run).report.release, powerbi(run).seen_as) == ("unknown", "")
+    assert plan_raise(run.state, "delta", 2, run.at).blockers
+
+
+def test_a_declared_writer_is_not_explained_away_by_one_that_is_known():
+    run = Run(DELTA, HUDI)
+    supported = {"hudi": LevelRange(6, 6)}
+    name = "hudi@0.14.0-83657c3d"
+    written = uses("lake/t", "hudi", "write")
+    run.do(Observe(name, "hudi@0.14.0", Provenance.DECLARED, "me", None, supported, written, "writer"))
+    joined = {"ladder": "hudi", "lo": 6, "hi": 8, "release": "hudi@1.0.2", "features": frozenset({"lsm"})}
+    run.join("ingest", tables=written, **joined)
+    run.do(inferred(identity=name))
+    assert name in run.members()
+
+
 def test_nobody_can_be_reported_by_somebody_else():
     assert refusal(Run().do(seen(provenance=Provenance.REPORTED))).condition == "ARGUMENT_INVALID"
 

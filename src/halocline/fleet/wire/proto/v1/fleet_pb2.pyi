@@ -977,6 +977,7 @@ class Member(google.protobuf.message.Message):
     REMOVED_FIELD_NUMBER: builtins.int
     LIVE_FIELD_NUMBER: builtins.int
     CLIENT_FIELD_NUMBER: builtins.int
+    SEEN_AS_FIELD_NUMBER: builtins.int
     identity: builtins.str
     incarnation: builtins.int
     release: builtins.str
@@ -991,6 +992,8 @@ class Member(google.protobuf.message.Message):
     live: builtins.bool
     client: builtins.str
     """The program that speaks for it, as product@version."""
+    seen_as: builtins.str
+    """The release that it was seen to run, where that contradicts what was declared."""
     @property
     def supported(self) -> google.protobuf.internal.containers.MessageMap[builtins.str, Global___LevelRange]: ...
     @property
@@ -1021,8 +1024,9 @@ class Member(google.protobuf.message.Message):
         removed: builtins.bool = ...,
         live: builtins.bool = ...,
         client: builtins.str = ...,
+        seen_as: builtins.str = ...,
     ) -> None: ...
-    def ClearField(self, field_name: typing.Literal["client", b"client", "development", b"development", "features", b"features", "identity", b"identity", "incarnation", b"incarnation", "last_seen_ms", b"last_seen_ms", "lease_left_ms", b"lease_left_ms", "live", b"live", "needs", b"needs", "provenance", b"provenance", "release", b"release", "removed", b"removed", "role", b"role", "since_ms", b"since_ms", "supported", b"supported", "tables", b"tables", "views", b"views"]) -> None: ...
+    def ClearField(self, field_name: typing.Literal["client", b"client", "development", b"development", "features", b"features", "identity", b"identity", "incarnation", b"incarnation", "last_seen_ms", b"last_seen_ms", "lease_left_ms", b"lease_left_ms", "live", b"live", "needs", b"needs", "provenance", b"provenance", "release", b"release", "removed", b"removed", "role", b"role", "seen_as", b"seen_as", "since_ms", b"since_ms", "supported", b"supported", "tables", b"tables", "views", b"views"]) -> None: ...
 
 Global___Member: typing_extensions.TypeAlias = Member
 
