@@ -44,11 +44,17 @@ def verify(
     context: typer.Context,
     noted: Annotated[str, typer.Option("--noted", metavar="HASH", help="A hash that must be in the log.")] = "",
 ) -> None:
-    """Check that no entry was changed, inserted or taken out. Exits 2 if one was."""
-    from halocline.fleet.audit_chain import broken
+    """Check that no entry was changed, inserted or taken out, the oldest neither. Exits 2 if one was."""
+    from halocline.fleet.audit_chain import Beginning, beginning_problem, broken
 
     with FleetCall(context).client() as fleet:
         entries = fleet.whole_audit()
+        if beginning_problem(entries):
+            # Some may have been forgotten while they were read, from the newest to the oldest.
+            entries = fleet.whole_audit()
+    if problem := beginning_problem(entries):
+        typer.echo(f"{problem}: entries were taken out, or the log was made anew")
+        raise typer.Exit(INCOMPATIBLE)
     wrong = broken(entries)
     if wrong is not None:
         typer.echo(f"entry {wrong.number} does not follow from the one before: the log was changed there")
@@ -58,6 +64,11 @@ def verify(
         raise typer.Exit(INCOMPATIBLE)
     last = entries[-1].hash if entries else "none"
     typer.echo(f"{len(entries):,} entries follow from each other; the last hash is {last}")
+    if begins := Beginning.of_log(entries):
+        many = begins.forgotten - begins.by_age
+        typer.echo(
+            f"{begins.forgotten:,} older ones were forgotten: {begins.by_age:,} by age, {many:,} beyond the number"
+        )
 
 
 @audit_log.command("export")

@@ -222,7 +222,14 @@ def audit(answer: AuditEntries) -> list[RenderableType]:
     for each in answer.entries:
         what = f"{each.action} refused" if each.refused else each.action
         detail = f"{each.refused}: {each.detail}" if each.refused else each.detail
-        table.add_row(str(each.number), moment(each.at_ms), each.actor, what, each.subject, readable(detail))
+        table.add_row(
+            str(each.number) if each.number > 0 else "",
+            moment(each.at_ms),
+            each.actor,
+            what,
+            each.subject,
+            readable(detail),
+        )
     return [table]
 
 

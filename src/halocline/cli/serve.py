@@ -47,6 +47,10 @@ def serve(
     tls_cert: Annotated[Path | None, typer.Option(help="The certificate chain to show.")] = None,
     tls_key: Annotated[Path | None, typer.Option(help="Its key.")] = None,
     client_ca: Annotated[Path | None, typer.Option(help="Ask clients for certificates signed by one of these.")] = None,
+    audit_archive: Annotated[
+        Path | None,
+        typer.Option(help="File that takes decisions before the store forgets them; beside the store if not given."),
+    ] = None,
     insecure: Annotated[
         bool, typer.Option("--insecure", help="Allow other machines without TLS or access file.")
     ] = False,
@@ -85,6 +89,7 @@ def serve(
         access=access,
         tls=Tls(tls_cert, tls_key, client_ca) if tls_cert and tls_key else None,
         insecure=insecure,
+        audit_archive=audit_archive,
         policy=Policy(policy),
         terms=FleetTerms(round(lease * 1000), round(lease * 200), development=development),
     )

@@ -360,6 +360,8 @@ class BreakQuery(Page):
 class AuditQuery:
     """Which entries of the audit log to show, newest first; empty fields do not limit.
 
+    The first page of what was refused has calls of strangers, too, which are counted and have no number.
+
     Args:
         action: What was decided, e.g. `raise`.
         subject: About whom or what, e.g. `hudi=8`.

@@ -10,6 +10,7 @@ from tests.support.columns import field, schema
 from tests.support.fleets import LONG, declared, in_memory, make_table, until
 
 from halocline.cli.main import run
+from halocline.fleet.answers import AuditQuery
 from halocline.fleet.core.ladders import supported_by
 from halocline.fleet.core.state import LevelRange, Report, TableUse
 from halocline.fleet.member.admin import AdminClient
@@ -326,6 +327,27 @@ def test_the_audit_log_is_verified_and_exported_as_lines_of_json(fleet, hosting,
         connection.execute(text("UPDATE audit SET actor = 'nobody' WHERE number = 2"))
     code, lines, _ = fleet("audit", "verify")
     assert (code, lines[0].split(" does")[0]) == (2, "entry 2")
+
+
+def test_a_log_of_decisions_says_what_was_forgotten_and_misses_what_was_taken_out(fleet, hosting, monkeypatch):
+    monkeypatch.setattr("halocline.fleet.store.audit_log.MOST_ENTRIES", 4)
+    store, service = hosting.service.store, hosting.service
+    for reason in "abcdef":
+        fleet("policy", "index", "auto" if reason in "ace" else "manual", "--reason", reason)
+    count = store.audit(AuditQuery(limit=1))[0].number
+    store.prune_audit(service.coordinator.epoch, service.clock.now())
+    entries = store.audit(AuditQuery(limit=1000))
+    forgotten = entries[-1].number - 1
+    assert count - 4 <= forgotten
+    code, lines, _ = fleet("audit", "verify")
+    assert code == 0
+    assert lines[0].startswith(f"{len(entries)} entries follow from each other")
+    assert lines[1] == f"{forgotten} older ones were forgotten: 0 by age, {forgotten} beyond the number"
+    with store.engine.begin() as connection:
+        connection.execute(text("DELETE FROM audit WHERE number = (SELECT min(number) FROM audit)"))
+    code, lines, _ = fleet("audit", "verify")
+    assert code == 2
+    assert "entries were taken out" in lines[0]
 
 
 def test_an_export_is_written_and_an_import_refused_while_members_act(fleet, tmp_path):

@@ -81,7 +81,7 @@ class OperatorCalls:
             return call.answer.encode(await self._command(claims, asked, key, digest))
         self._service.state()
         now = self._service.clock.now()
-        if call is calls.MEMBERS or (call is calls.WHO_BREAKS and asked.remove):
+        if call in (calls.MEMBERS, calls.AUDIT) or (call is calls.WHO_BREAKS and asked.remove):
             await self._service.decider.remember_now()
         return await self._service.read(lambda _: call.answer.encode(question(asked, now)))
 
@@ -156,6 +156,7 @@ class OperatorCalls:
 
     async def export(self) -> AsyncIterator[bytes]:
         """Everything durable as a JSON document, in pieces."""
+        await self._service.decider.remember_now()
         pieces = await self._service.read(lambda store: _chunks(store.export()))
         while piece := await self._service.read(lambda _: next(pieces, b"")):
             yield piece

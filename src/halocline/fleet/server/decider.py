@@ -16,13 +16,13 @@ from dataclasses import replace
 from typing import Any, Final
 
 from halocline.errors import HaloclineError
-from halocline.fleet.core.effects import Announce, Audit, Effect, Refusal, Refuse
+from halocline.fleet.core.effects import Announce, Effect, Refusal, Refuse
 from halocline.fleet.core.events import Cause, Heartbeat
 from halocline.fleet.core.state import MemberKey
 from halocline.fleet.server.coordinator import LONGEST_S, Batch, Coordinator
 from halocline.fleet.server.inbox import Inbox, Item
 from halocline.fleet.server.sessions import Sessions
-from halocline.fleet.store import Sighting, Write
+from halocline.fleet.store import RefusedCalls, Sighting, Write
 from halocline.fleet.wire.status import Rejection
 
 _log = logging.getLogger(__name__)
@@ -51,6 +51,7 @@ class Decider:
         on_write: Called with the seconds that a transaction took.
         lost: Called with the reason when it is not certain any more what was written.
         elsewhere: What callers are told while the coordinator is not active.
+        take_refusals: Gives the refusals that wait to be written.
 
     Attributes:
         turn: Held while something is decided and written.
@@ -65,6 +66,7 @@ class Decider:
         on_write: Callable[[float], None],
         lost: Callable[[str], None],
         elsewhere: Callable[[], RejectedError],
+        take_refusals: Callable[[], tuple[RefusedCalls, ...]] = tuple,
     ) -> None:
         self.turn = asyncio.Lock()
         self._coordinator = coordinator
@@ -76,9 +78,10 @@ class Decider:
         self._inbox = Inbox()
         self._beats: list[tuple[Heartbeat, OnDecided]] = []
         self._sightings: list[Sighting] = []
+        self._take_refusals = take_refusals
 
-    async def decided(self, cause: Cause | None, *audits: Audit) -> tuple[Effect, ...]:
-        """Has an event decided and written, or entries only written, and returns what followed."""
+    async def decided(self, cause: Cause) -> tuple[Effect, ...]:
+        """Has an event decided and written, and returns what followed."""
         if len(self._inbox) >= _MOST_WAITING:
             refusal = Refusal("TOO_MANY", "too much is waiting already", next_step="Try again in a few seconds.")
             raise RejectedError(Rejection(refusal))
@@ -92,7 +95,7 @@ class Decider:
             else:
                 future.set_result(effects or ())
 
-        self._inbox.put(cause, audits, done)
+        self._inbox.put(cause, done)
         return await future
 
     def beat(self, heartbeat: Heartbeat, on_decided: OnDecided) -> None:
@@ -112,7 +115,7 @@ class Decider:
             effects = self._answer_now(beat)
             if effects is None:
                 # It has something to write, or hangs on what is being written: in the queue.
-                self._inbox.put(beat, (), lambda found, _, call=on_decided: call(found))  # type: ignore[misc]
+                self._inbox.put(beat, lambda found, _, call=on_decided: call(found))  # type: ignore[misc]
             else:
                 on_decided(effects)
 
@@ -144,10 +147,14 @@ class Decider:
             self._sightings.append(sighting)
 
     async def remember_now(self) -> None:
-        """Writes the handshakes that wait to be remembered."""
-        sightings, self._sightings, epoch = tuple(self._sightings), [], self._coordinator.epoch
-        if sightings and epoch:
-            await self._in_store(lambda: self._coordinator.store.write(epoch, Write(sightings=sightings)))
+        """Writes the handshakes and refusals that wait to be remembered."""
+        epoch = self._coordinator.epoch
+        if not epoch:
+            return
+        sightings, self._sightings = tuple(self._sightings), []
+        write = Write(sightings=sightings, refusals=self._take_refusals())
+        if write:
+            await self._in_store(lambda: self._coordinator.store.write(epoch, write))
 
     async def work_off(self) -> None:
         """Decides and writes what comes, for ever."""
@@ -172,13 +179,10 @@ class Decider:
         """Decides and writes; what there is no time for goes back."""
         if not self._coordinator.active:
             raise self._elsewhere()
-        batch = self._coordinator.decide([item.cause for item in items if item.cause is not None])
-        events = [number for number, item in enumerate(items) if item.cause is not None]
-        if len(batch.effects) < len(events):
-            end = events[len(batch.effects)]
-            self._inbox.put_back(items[end:])
-            del items[end:]
-        batch = self._with_notes(batch, [audit for item in items for audit in item.audits])
+        batch = self._coordinator.decide([item.cause for item in items])
+        self._inbox.put_back(items[len(batch.effects) :])
+        del items[len(batch.effects) :]
+        batch = self._with_notes(batch)
         began = time.perf_counter()
         if batch.write or (batch.confirm and not self._coordinator.store.holds_lease(batch.before.epoch)):
             self._coordinator.begin(batch)
@@ -187,19 +191,15 @@ class Decider:
         self._coordinator.keep(batch)
         self._deliver(items, batch)
 
-    def _with_notes(self, batch: Batch, audits: Iterable[Audit]) -> Batch:
-        """Adds entries, and the handshakes that wait to be remembered if something is written anyway."""
-        write = batch.write
-        noted = (*write.audits, *audits)
-        if not (write.changes or noted):
+    def _with_notes(self, batch: Batch) -> Batch:
+        """Adds the handshakes that wait to be remembered, if something is written anyway."""
+        if not batch.write:
             return batch
         sightings, self._sightings = self._sightings, []
-        return replace(batch, write=replace(write, audits=noted, sightings=tuple(sightings)))
+        return replace(batch, write=replace(batch.write, sightings=tuple(sightings)))
 
     def _deliver(self, items: Sequence[Item], batch: Batch) -> None:
-        effects = iter(batch.effects)
-        for item in items:
-            mine = next(effects) if item.cause is not None else ()
+        for item, mine in zip(items, batch.effects, strict=True):
             if isinstance(mine, HaloclineError):
                 item.done(None, mine)
                 continue

@@ -55,7 +55,7 @@ class Greeter:
         problem = self._too_far(greeting) or self._misfit(objections, client) or self._too_late(greeting)
         if problem is not None:
             self._saw(sighting, problem.refusal)
-            await service.write_down(greeting.identity, "handshake", problem.refusal)
+            service.count_refusal(greeting.identity, "handshake", problem.refusal)
             raise RejectedError(problem)
         admission = None
         if report is not None:
@@ -95,13 +95,13 @@ class Greeter:
                 sides=(("from", caller.peer),),
                 next_step="Set HALOCLINE_FLEET_SECRET, or use a certificate that the access file names.",
             )
-            await self._service.write_down(caller.peer, "handshake", problem)
+            self._service.count_refusal(caller.peer, "handshake", problem)
             raise RejectedError(Rejection(problem))
         needed = Right.JOIN if greeting.membership else Right.OBSERVE
         if needed not in grant.rights or not grant.speaks_for(greeting.identity):
             deed = needed if needed not in grant.rights else f"speak for {greeting.identity}"
             rejection = Rejection.of(denied(grant.name, deed, needed, grant.rights))
-            await self._service.write_down(greeting.identity, "handshake", rejection.refusal)
+            self._service.count_refusal(greeting.identity, "handshake", rejection.refusal)
             raise RejectedError(rejection)
         return grant
 

@@ -216,7 +216,7 @@ class FleetServer:
             case HaloclineError():
                 rejection = Rejection.of(problem)
                 if problem.condition in ("ARGUMENT_INVALID", "MALFORMED", "TOKEN_INVALID", "DENIED"):
-                    await self.service.write_down(context.peer(), name.lower(), rejection.refusal)
+                    self.service.count_refusal(context.peer(), name.lower(), rejection.refusal)
             case _:
                 _log.error("%s failed, which is a bug", name, exc_info=problem)
                 rejection = Rejection.of(InternalError(f"{name} failed; the coordinator's log says more"))

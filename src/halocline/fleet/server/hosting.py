@@ -17,7 +17,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from secrets import token_hex
 from typing import Any, Final
@@ -37,7 +37,7 @@ from halocline.fleet.server.grpc_server import FleetServer, Tls
 from halocline.fleet.server.http import HttpServer, build_app
 from halocline.fleet.server.lineage import routes as lineage_routes
 from halocline.fleet.server.service import FleetService, ServiceSettings
-from halocline.fleet.store import FleetStore, open_fleet_store
+from halocline.fleet.store import AuditArchive, FleetStore, open_fleet_store
 from halocline.fleet.wire.endpoint import DEFAULT_PORT
 from halocline.fleet.wire.handshake import Wire
 
@@ -64,6 +64,8 @@ class Config:
         ladders: The ladders that every fleet has; those of the table formats if not given.
         settings: How the service behaves.
         wire: What we speak; another release's to emulate it.
+        audit_archive: The file that takes decisions before the store forgets them; beside a SQLite file, or in the
+            current folder, if not given.
         routes: What other parts add to HTTP; the lineage of those who never call if not given.
     """
 
@@ -80,6 +82,7 @@ class Config:
     settings: ServiceSettings = field(default_factory=ServiceSettings)
     wire: Wire | None = None
     routes: Routes | None = lineage_routes
+    audit_archive: Path | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "store", Address.parse(self.store))
@@ -136,7 +139,10 @@ class Hosting:
             terms=config.terms,
         )
         access = Access.load(config.access) if isinstance(config.access, Path) else config.access or Access.open()
-        self.service = FleetService(coordinator, access=access, wire=wire, settings=config.settings)
+        settings = config.settings
+        if settings.archive is None and (file := config.audit_archive or store.archive_file()) is not None:
+            settings = replace(settings, archive=AuditArchive(file))
+        self.service = FleetService(coordinator, access=access, wire=wire, settings=settings)
         self._grpc = FleetServer(self.service, config.listen, config.tls)
         self.port = self._grpc.bind()
         coordinator.address = config.advertise or _outward(config.listen, self.port)

@@ -72,7 +72,7 @@ def service_of(request: Request) -> FleetService:
     return service
 
 
-class Caller(NamedTuple):
+class AdmittedCaller(NamedTuple):
     """Who calls, for the audit log, and what it showed."""
 
     actor: str
@@ -84,7 +84,7 @@ async def require(request: Request, right: Right) -> str:
     return (await caller_of(request, right)).actor
 
 
-async def caller_of(request: Request, right: Right) -> Caller:
+async def caller_of(request: Request, right: Right) -> AdmittedCaller:
     """Return who calls, if it may: by a secret, or by a token from a handshake, as `Authorization: Bearer …`."""
     service = service_of(request)
     shown = request.headers.get("authorization", "").removeprefix("Bearer ")
@@ -92,15 +92,15 @@ async def caller_of(request: Request, right: Right) -> Caller:
     if shown.count(".") == 2:
         claims = service.authorised(service.tokens().check(shown, service.clock.now()))
         claims.require(right, f"do that ({right})")
-        return Caller(claims.actor, claims.credential)
+        return AdmittedCaller(claims.actor, claims.credential)
     credential = service.access.credential(shown)
     grant = service.access.granted(credential)
     if grant is None or right not in grant.rights:
         condition = "TOKEN_INVALID" if grant is None else "DENIED"
         problem = DeniedError(f"{peer} may not do that", condition=condition, sides={"needed": right})
-        await service.write_down(peer, "http", Rejection.of(problem).refusal)
+        service.count_refusal(peer, "http", Rejection.of(problem).refusal)
         raise problem
-    return Caller(peer if grant.name == "anonymous" else grant.name, credential)
+    return AdmittedCaller(peer if grant.name == "anonymous" else grant.name, credential)
 
 
 async def body_of(request: Request) -> bytes:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 from itertools import count
 from typing import Final, NamedTuple
 
-from halocline.fleet.core.effects import Audit, Effect
+from halocline.fleet.core.effects import Effect
 from halocline.fleet.core.events import Cause, Heartbeat
 from halocline.fleet.core.state import MemberKey
 
@@ -24,12 +24,11 @@ OnDone = Callable[[tuple[Effect, ...] | None, Exception | None], None]
 
 
 class Item(NamedTuple):
-    """An event, or only entries to be written down."""
+    """An event, and whom to tell."""
 
     rank: int
     number: int
-    cause: Cause | None
-    audits: tuple[Audit, ...]
+    cause: Cause
     done: OnDone
 
 
@@ -48,10 +47,10 @@ class Inbox:
         """Whether a heartbeat of that member waits; those that follow must not overtake it."""
         return key in self._beating
 
-    def put(self, cause: Cause | None, audits: tuple[Audit, ...], done: OnDone) -> None:
-        """Adds something at the end, or at the end of the heartbeats."""
+    def put(self, cause: Cause, done: OnDone) -> None:
+        """Adds an event at the end, or at the end of the heartbeats."""
         rank = 0 if isinstance(cause, Heartbeat) else 1
-        self._add(Item(rank, next(self._numbers), cause, audits, done))
+        self._add(Item(rank, next(self._numbers), cause, done))
 
     def put_back(self, items: Iterable[Item]) -> None:
         """Puts what was taken out where it was."""

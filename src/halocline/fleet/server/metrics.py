@@ -77,7 +77,7 @@ class _State(Collector):
         )
         yield GaugeMetricFamily("halocline_sessions", "Members connected.", value=float(len(service.sessions)))
         yield GaugeMetricFamily(
-            "halocline_audit_dropped", "Refusals of strangers that were not written down.", service.strangers.dropped
+            "halocline_audit_dropped", "Refusals of strangers that were not told apart.", service.strangers.dropped
         )
         if state is not None:
             yield GaugeMetricFamily("halocline_epoch", "The coordinator's epoch.", value=float(state.epoch))

@@ -33,7 +33,7 @@ from halocline.fleet.server.dates import CallerDates
 from halocline.fleet.server.decider import Decider, RejectedError
 from halocline.fleet.server.metrics import Metrics
 from halocline.fleet.server.sessions import Sessions
-from halocline.fleet.store import FleetStore
+from halocline.fleet.store import AuditArchive, FleetStore
 from halocline.fleet.wire.handshake import Wire
 from halocline.fleet.wire.status import Rejection
 
@@ -55,11 +55,13 @@ class ServiceSettings:
         skew_ms: By how much a caller's date may differ from ours.
         token_ms: How long a token is good for.
         tick_s: How often time is looked at.
+        archive: What takes entries of the audit log before they are forgotten; nothing for a store that does not last.
     """
 
     skew_ms: int = 10 * 60_000
     token_ms: int = 15 * 60_000
     tick_s: float = _TICK_S
+    archive: AuditArchive | None = None
 
 
 class FleetService:
@@ -95,6 +97,7 @@ class FleetService:
             on_write=self.metrics.writes.observe,
             lost=self._lose,
             elsewhere=self.elsewhere,
+            take_refusals=self.strangers.take,
         )
         self._store_thread = ThreadPoolExecutor(1, thread_name_prefix="halocline-store")
         self._readers = ThreadPoolExecutor(2, thread_name_prefix="halocline-read")
@@ -189,13 +192,10 @@ class FleetService:
             raise self.elsewhere()
         return await self.decider.decided(cause)
 
-    async def write_down(self, who: str, action: str, refusal: Refusal) -> None:
-        """Notes a refusal that the core was not asked about. Strangers can cause only so many."""
+    def count_refusal(self, who: str, action: str, refusal: Refusal) -> None:
+        """Counts a refusal that the core was not asked about; it is written within a second, apart from decisions."""
         self.metrics.refusals.labels(action, refusal.condition).inc()
-        audit = self.strangers.note(who, action, refusal)
-        if audit is not None and self.active:
-            with suppress(RejectedError):
-                await self.decider.decided(None, audit)
+        self.strangers.note(who, action, refusal)
 
     async def read(self, question: Callable[[FleetStore], _T]) -> _T:
         """Asks the store something, off the main thread."""
@@ -253,6 +253,10 @@ class FleetService:
     def _prune(self, epoch: int, fleet: Fleet) -> None:
         here = {key.identity for key in fleet.members if 0 < key.incarnation <= fleet.floor}
         self.store.prune(epoch, fleet.floor, here)
+        try:
+            self.store.prune_audit(epoch, self.clock.now(), self.settings.archive)
+        except UnavailableError as error:
+            _log.error("the log of decisions grows beyond its bounds: %s", error)
 
     async def _watch(self) -> None:
         """Prolongs the lease while active, and tries to become active while not."""

@@ -13,10 +13,21 @@ from __future__ import annotations
 
 from halocline.addresses import Address
 from halocline.errors import InputError, StaleEpochError
+from halocline.fleet.store.archive import AuditArchive
+from halocline.fleet.store.refusals import RefusedCalls
 from halocline.fleet.store.sightings import Sighting
 from halocline.fleet.store.sql import FleetStore, Holder, Write
 
-__all__ = ["FleetStore", "Holder", "Sighting", "StaleEpochError", "Write", "open_fleet_store"]
+__all__ = [
+    "AuditArchive",
+    "FleetStore",
+    "Holder",
+    "RefusedCalls",
+    "Sighting",
+    "StaleEpochError",
+    "Write",
+    "open_fleet_store",
+]
 
 
 def open_fleet_store(where: str | Address) -> FleetStore:

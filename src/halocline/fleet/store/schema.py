@@ -2,8 +2,8 @@
 
 `records` holds the durable truth, one row for each record of a `Fleet`: small, read as a whole when a coordinator takes
 over, and written a few rows at a time. `incarnations` has the records of that kind, of which only the newest are read.
-`coordinator` is a single row that says who may write. `audit` and `sightings` grow and are queried. The migrations
-create these tables; a test compares the two.
+`coordinator` is a single row that says who may write. `audit`, `refusals` and `sightings` grow and are queried. The
+migrations create these tables; a test compares the two.
 """
 
 from __future__ import annotations
@@ -67,6 +67,20 @@ audit = Table(
     Column("refused", String(60), nullable=False),
     Column("hash", String(64), nullable=False, server_default=""),
     Index("audit_at", "at_ms"),
+)
+
+refusals = Table(
+    "refusals",
+    metadata,
+    Column("actor", String(200), primary_key=True),
+    Column("action", String(40), primary_key=True),
+    Column("refused", String(60), primary_key=True),
+    Column("subject", String(1000), nullable=False),
+    Column("detail", Text, nullable=False),
+    Column("first_ms", BigInteger, nullable=False),
+    Column("last_ms", BigInteger, nullable=False),
+    Column("times", BigInteger, nullable=False),
+    Index("refusals_last", "last_ms"),
 )
 
 sightings = Table(

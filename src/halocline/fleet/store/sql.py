@@ -14,6 +14,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
+from itertools import compress
+from pathlib import Path
 from typing import Any, Final, TypeVar
 
 import msgspec
@@ -26,7 +28,9 @@ from halocline.fleet.answers import AuditEntry, AuditQuery, SeenClient, SigningK
 from halocline.fleet.core.clock import steady_ms
 from halocline.fleet.core.effects import Audit
 from halocline.fleet.core.state import Fleet, RecordChange
-from halocline.fleet.store import audit_log, codec, migrations, records, schema, sightings, signing_keys
+from halocline.fleet.store import audit_log, codec, migrations, records, refusals, schema, sightings, signing_keys
+from halocline.fleet.store.archive import AuditArchive
+from halocline.fleet.store.refusals import RefusedCalls
 from halocline.fleet.store.sightings import Sighting
 
 State = TypeVar("State")
@@ -49,14 +53,15 @@ class Holder:
 
 @dataclass(frozen=True, slots=True)
 class Write:
-    """What one transaction writes: records of the fleet, decisions, handshakes."""
+    """What one transaction writes: records of the fleet, decisions, handshakes, refusals."""
 
     changes: Sequence[RecordChange] = ()
     audits: Sequence[Audit] = ()
     sightings: Sequence[Sighting] = ()
+    refusals: Sequence[RefusedCalls] = ()
 
     def __bool__(self) -> bool:
-        return bool(self.changes or self.audits or self.sightings)
+        return bool(self.changes or self.audits or self.sightings or self.refusals)
 
 
 Decide = Callable[[Fleet, int], tuple[State, int, Write]]
@@ -88,6 +93,10 @@ class FleetStore(ABC):
     @abstractmethod
     def description(self) -> str:
         """What and where it is, without secrets."""
+
+    def archive_file(self) -> Path | None:
+        """Where entries of the audit log go before they are forgotten; None if nothing of the store outlives it."""
+        return Path("halocline-fleet-audit.jsonl")
 
     @property
     def renew_every_s(self) -> float:
@@ -184,9 +193,15 @@ class FleetStore(ABC):
         return Holder(row.holder, row.address, row.epoch, row.since_ms, left)
 
     def audit(self, query: AuditQuery) -> list[AuditEntry]:
-        """Entries of the audit log, newest first."""
+        """Entries of the audit log, newest first; if only what was refused is asked for, calls of strangers as well.
+
+        Those have no number, so they are in the first page.
+        """
         with self._reading() as connection:
-            return audit_log.found(connection, query)
+            entries = audit_log.found(connection, query)
+            if query.refused_only and not query.before:
+                entries = sorted((*entries, *refusals.found(connection, query)), key=lambda entry: -entry.at_ms)
+        return entries[: min(max(query.limit, 1), 1000)]
 
     def seen(
         self, *, requires: str = "", since_ms: int = 0, offset: int = 0, limit: int | None = None
@@ -225,6 +240,7 @@ class FleetStore(ABC):
             "records": (msgspec.to_builtins(each, str_keys=True) for each in codec.taken_apart(fleet)),
             "audit": map(msgspec.to_builtins, self._whole_audit()),
             "sightings": map(msgspec.to_builtins, self._all_seen()),
+            "refusals": self._all_refused(),
         }
 
     def _whole_audit(self) -> Iterator[AuditEntry]:
@@ -243,6 +259,10 @@ class FleetStore(ABC):
             yield from clients
             offset += _PAGE
 
+    def _all_refused(self) -> Iterator[dict[str, Any]]:
+        with self._reading() as connection:
+            yield from refusals.exported(connection)
+
     def replace(self, epoch: int, changes: Iterable[RecordChange], write: Write) -> None:
         """Puts these records in the place of all others."""
         with self._transaction() as connection:
@@ -252,16 +272,35 @@ class FleetStore(ABC):
             self._put(connection, epoch, write)
 
     def prune(self, epoch: int, floor: int = 0, members: Collection[str] = ()) -> None:
-        """Forgets some of what is beyond what is kept: of the audit log, of handshakes, and of incarnations.
+        """Forgets some of what is beyond what is kept: of handshakes, of refusals, and of incarnations.
 
         So many at a time that a transaction stays short; what remains is for the next time. Incarnations up to the
         floor need not be remembered, except those of members.
         """
         with self._transaction() as connection:
             self._fence(connection, epoch)
-            audit_log.prune(connection, _MOST_PRUNED)
             sightings.prune(connection, _MOST_PRUNED)
+            refusals.prune(connection, _MOST_PRUNED)
             records.prune(connection, floor, members, _MOST_PRUNED)
+
+    def prune_audit(self, epoch: int, now_ms: int, archive: AuditArchive | None = None) -> int:
+        """Forgets some entries of the audit log that are too old or too many, once the archive holds them.
+
+        Returns how many.
+
+        Raises:
+            UnavailableError: The archive cannot be written; nothing is forgotten.
+        """
+        with self._reading() as connection:
+            surplus = audit_log.surplus(connection, now_ms, _MOST_PRUNED)
+        if surplus is None:
+            return 0
+        if archive is not None:
+            archive.add(surplus.entries)
+        with self._transaction() as connection:
+            self._fence(connection, epoch)
+            audit_log.forget(connection, epoch, now_ms, surplus)
+        return len(surplus.entries)
 
     def close(self) -> None:
         """Lets go of connections."""
@@ -294,7 +333,12 @@ class FleetStore(ABC):
 
     def _put(self, connection: Connection, epoch: int, write: Write) -> None:
         records.put(connection, epoch, write.changes)
-        audit_log.append(connection, epoch, write.audits)
+        # Whoever may join can cause as many refused joins as it likes: they are none of the fleet's decisions.
+        refused = [bool(audit.refused and audit.action == "join") for audit in write.audits]
+        decisions = [audit for audit, is_join in zip(write.audits, refused, strict=True) if not is_join]
+        joins = map(RefusedCalls.of, compress(write.audits, refused))
+        audit_log.append(connection, epoch, decisions)
+        refusals.note(connection, (*joins, *write.refusals))
         sightings.note(connection, write.sightings)
 
 

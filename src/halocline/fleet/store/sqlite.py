@@ -48,6 +48,11 @@ class SqliteStore(FleetStore):
         """The file."""
         return str(Address.parse(f"sqlite:///{self._path}"))
 
+    def archive_file(self) -> Path | None:
+        """A file beside it."""
+        path = Path(self._path)
+        return None if self._path == MEMORY else path.with_name(f"{path.stem}-audit.jsonl")
+
     def renew(self, epoch: int) -> None:
         """Prolongs the lease, unless another file has taken the place of the one that is locked."""
         if self._path != MEMORY and not self._is_still_there():

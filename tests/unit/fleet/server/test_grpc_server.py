@@ -9,7 +9,6 @@ import threading
 import time
 import urllib.error
 import urllib.request
-from concurrent.futures import ThreadPoolExecutor
 
 import grpc
 import pytest
@@ -23,9 +22,12 @@ from tests.support.fleets import in_memory, until
 
 from halocline.errors import DeniedError, UnavailableError
 from halocline.fleet.answers import AuditQuery
+from halocline.fleet.core.clock import ManualClock
+from halocline.fleet.core.effects import Refusal
 from halocline.fleet.core.state import LevelRange, Report
 from halocline.fleet.member.admin import AdminClient
 from halocline.fleet.member.loop import MemberLoop
+from halocline.fleet.server.audit import StrangerLog
 from halocline.fleet.server.auth import Access, Claims, Grant, Right, Tokens, digest, rights
 from halocline.fleet.server.commands import RIGHTS
 from halocline.fleet.server.grpc_server import Tls
@@ -310,18 +312,38 @@ def test_a_message_larger_than_the_limit_is_not_even_read(channel, hosting):
     assert caught.value.code() == grpc.StatusCode.RESOURCE_EXHAUSTED
 
 
-def test_strangers_can_cause_only_so_many_audit_entries(hosting, monkeypatch):
-    monkeypatch.setattr("halocline.fleet.server.audit._PER_SECOND", 0)
-    before = hosting.service.strangers.dropped
-    with grpc.insecure_channel(f"127.0.0.1:{hosting.port}") as channel, ThreadPoolExecutor(8) as pool:
-
-        def attempt(_):
+def test_refusals_of_strangers_are_counted_apart_and_push_no_decision_out(monkeypatch):
+    monkeypatch.setattr("halocline.fleet.store.audit_log.MOST_ENTRIES", 20)
+    access = Access(secrets={digest("o"): Grant("operators", rights(["raise"]))})
+    with (
+        embedded(in_memory(access=access)) as hosting,
+        AdminClient(Endpoint.parse(hosting.address, secret="o"), "ann") as admin,
+        grpc.insecure_channel(f"127.0.0.1:{hosting.port}") as channel,
+    ):
+        admin.raise_level("delta", 2, reason="the decision")
+        for _ in range(100):
             with pytest.raises(grpc.RpcError):
                 handshake(channel, secret="guess")
+        refusals = admin.audit(AuditQuery(refused_only=True))
+        hosting.service.store.prune_audit(hosting.service.coordinator.epoch, hosting.service.clock.now())
+        entries = admin.whole_audit()
+    assert [each.detail for each in entries if each.action == "raise"] == ["delta 1 to 2 the decision"]
+    assert [entry for entry in entries if entry.refused] == []
+    assert [(each.actor, each.action, each.refused) for each in refusals] == [
+        ("127.0.0.1", "handshake", "TOKEN_INVALID")
+    ]
+    assert "(100 times)" in refusals[0].detail
 
-        list(pool.map(attempt, range(400)))
-    assert hosting.service.strangers.dropped > before, "the bound was never reached"
-    assert hosting.service.active
+
+def test_kinds_of_refusals_that_are_too_many_to_be_told_apart_are_counted_together(monkeypatch):
+    monkeypatch.setattr("halocline.fleet.server.audit._MOST_KINDS", 2)
+    log = StrangerLog(ManualClock(5))
+    for number in range(5):
+        log.note(f"ipv4:10.0.0.{number}:{5000 + number}", "handshake", Refusal("TOKEN_INVALID", "forged"))
+    log.note("ipv6:[::1]:9", "handshake", Refusal("TOKEN_INVALID", "forged"))
+    assert {call.actor: call.times for call in log.take()} == {"10.0.0.0": 1, "10.0.0.1": 1, "others": 4}
+    assert log.dropped == 4
+    assert log.take() == ()
 
 
 # Sessions.

@@ -1,5 +1,6 @@
 """What every store of a fleet promises, on SQLite; PostgreSQL is tried in tests/fleet with real processes."""
 
+import json
 import os
 import sqlite3
 import stat
@@ -11,8 +12,8 @@ from sqlalchemy import create_engine, inspect, text
 
 from halocline import __version__
 from halocline.errors import ConflictError, InputError, MalformedError, UnavailableError, UnsupportedError
-from halocline.fleet.answers import AuditQuery
-from halocline.fleet.audit_chain import broken
+from halocline.fleet.answers import AuditQuery, plain
+from halocline.fleet.audit_chain import Beginning, beginning_problem, broken
 from halocline.fleet.core.clock import steady_ms
 from halocline.fleet.core.effects import Audit
 from halocline.fleet.core.ladder import Ladder, LadderLevel, Rung
@@ -29,7 +30,18 @@ from halocline.fleet.core.state import (
     TableLevel,
     TableUse,
 )
-from halocline.fleet.store import Holder, Sighting, StaleEpochError, Write, migrations, open_fleet_store, schema
+from halocline.fleet.store import (
+    AuditArchive,
+    Holder,
+    RefusedCalls,
+    Sighting,
+    StaleEpochError,
+    Write,
+    audit_log,
+    migrations,
+    open_fleet_store,
+    schema,
+)
 from halocline.fleet.store.codec import KINDS, assembled, decode, encode, taken_apart
 from halocline.fleet.store.signing_keys import KEY_LIFE_MS
 from halocline.fleet.store.sqlite import SqliteStore
@@ -215,12 +227,40 @@ def test_handshakes_are_remembered_once_per_kind_with_first_last_and_count(store
 def test_what_grows_is_pruned_and_the_newest_is_kept(store, monkeypatch):
     monkeypatch.setattr("halocline.fleet.store.audit_log.MOST_ENTRIES", 10)
     monkeypatch.setattr("halocline.fleet.store.sightings.MOST_SIGHTINGS", 3)
+    monkeypatch.setattr("halocline.fleet.store.refusals.MOST_REFUSALS", 2)
     take_over(store)
     audits = [Audit(n, "a", "join", str(n)) for n in range(25)]
-    store.write(1, Write((), audits, [sighting(f"m{n}", n) for n in range(9)]))
+    store.write(1, Write((), audits, [sighting(f"m{n}", n) for n in range(9)], [refused(f"s{n}", n) for n in range(9)]))
     store.prune(1)
-    assert [entry.at_ms for entry in store.audit(AuditQuery())] == list(range(24, 14, -1))
+    assert store.prune_audit(1, 30) == 17
+    pruned, *others = store.audit(AuditQuery())
+    assert (pruned.at_ms, pruned.actor, pruned.action) == (30, "fleet", "prune")
+    assert [entry.at_ms for entry in others] == list(range(24, 16, -1))
     assert [each.identity for each in store.seen()] == ["m8", "m7", "m6"]
+    assert [each.actor for each in store.audit(AuditQuery(refused_only=True))] == ["s8", "s7"]
+
+
+def refused(actor, at, action="handshake", condition="TOKEN_INVALID"):
+    return RefusedCalls.of(Audit(at, actor, action, "", f"{actor} at {at}", refused=condition))
+
+
+def test_refusals_are_counted_apart_from_decisions_and_the_last_is_the_sample(store):
+    take_over(store, audits=[Audit(1, "ann", "raise", "delta=2")])
+    joins = [Audit(at, "etl", "join", "delta=2", f"too old at {at}", refused="INCOMPATIBLE_VERSION") for at in (3, 4)]
+    store.write(1, Write((), joins, (), [refused("bob", 2), refused("bob", 5)]))
+    store.write(1, Write((), joins[:1], (), [refused("bob", 9), refused("bob", 9, condition="DENIED")]))
+    assert [each.action for each in store.audit(AuditQuery())] == ["raise"]
+    found = {
+        (each.actor, each.refused): (each.at_ms, each.detail) for each in store.audit(AuditQuery(refused_only=True))
+    }
+    assert found == {
+        ("bob", "TOKEN_INVALID"): (9, "bob at 9 (3 times)"),
+        ("bob", "DENIED"): (9, "bob at 9"),
+        ("etl", "INCOMPATIBLE_VERSION"): (3, "too old at 3 (3 times)"),
+    }
+    assert [each.actor for each in store.audit(AuditQuery(refused_only=True, actor="etl"))] == ["etl"]
+    exported = [(each["actor"], each["first_ms"], each["times"]) for each in store.export()["refusals"]]
+    assert sorted(exported) == [("bob", 2, 3), ("bob", 9, 1), ("etl", 3, 3)]
 
 
 def test_taking_over_reads_the_newest_incarnations_and_those_of_members(store, monkeypatch):
@@ -244,10 +284,12 @@ def test_pruning_takes_little_at_a_time_and_gets_there(store, monkeypatch):
     audits = [Audit(n, "a", "join", str(n)) for n in range(25)]
     store.write(1, Write((), audits, [sighting(f"m{n}", n) for n in range(9)]))
     left = []
-    for _ in range(5):
+    for _ in range(7):
         store.prune(1)
+        store.prune_audit(1, 30)
         left.append((len(store.audit(AuditQuery())), len(store.seen())))
-    assert left == [(20, 5), (15, 3), (10, 3), (10, 3), (10, 3)]
+    # Each time one is added that says how many went.
+    assert left == [(22, 5), (19, 3), (16, 3), (13, 3), (10, 3), (10, 3), (10, 3)]
 
 
 def test_signing_keys_are_made_once_and_kept(store):
@@ -370,6 +412,87 @@ def test_a_log_that_was_tampered_with_is_found_out(store, tampering):
     with store.engine.begin() as connection:
         connection.execute(text(tampering))
     assert broken(store.audit(AuditQuery())[::-1]) is not None
+
+
+def test_a_log_begins_with_its_first_entry_and_any_other_is_found_out(store):
+    entries = audited(store)
+    assert beginning_problem(entries) == ""
+    with store.engine.begin() as connection:
+        connection.execute(text("DELETE FROM audit WHERE number < 3"))
+    assert broken(store.audit(AuditQuery())[::-1]) is None
+    assert "entry 3, the oldest" in beginning_problem(store.audit(AuditQuery())[::-1])
+
+
+@pytest.mark.parametrize("by_age", [False, True])
+def test_a_log_says_what_was_forgotten_and_what_was_taken_out_besides_is_found_out(store, monkeypatch, by_age):
+    monkeypatch.setattr("halocline.fleet.store.audit_log." + ("KEPT_MS" if by_age else "MOST_ENTRIES"), 4)
+    monkeypatch.setattr("halocline.fleet.store.audit_log._DAY_MS", 0)
+    audited(store, 12)
+    assert store.prune_audit(1, 11) == (7 if by_age else 10)
+    for at in (12, 13, 14):
+        store.write(1, Write(audits=[Audit(at, "ann", "raise", f"hudi={at}")]))
+    assert store.prune_audit(1, 14) > 0
+    entries = store.audit(AuditQuery())[::-1]
+    begins = Beginning.of_log(entries)
+    assert begins.forgotten == entries[0].number - 1
+    assert begins.by_age == (begins.forgotten if by_age else 0)
+    assert (beginning_problem(entries), broken(entries)) == ("", None)
+    assert beginning_problem(entries[1:])
+    with store.engine.begin() as connection:
+        connection.execute(text(f"UPDATE audit SET detail = replace(detail, '{begins.hash}', '{entries[0].hash}')"))
+        connection.execute(text(f"DELETE FROM audit WHERE number = {entries[0].number}"))
+    forged = store.audit(AuditQuery())[::-1]
+    assert beginning_problem(forged) == ""
+    assert broken(forged) is not None, "the entry that says so is a link of the chain itself"
+
+
+def test_entries_are_in_the_archive_before_they_are_forgotten(store, monkeypatch, tmp_path):
+    monkeypatch.setattr("halocline.fleet.store.audit_log.MOST_ENTRIES", 4)
+    archive = AuditArchive(tmp_path / "folder" / "audit.jsonl")
+    entries = audited(store, 12)
+    monkeypatch.setattr("halocline.fleet.store.audit_log.forget", crashing)
+    with pytest.raises(RuntimeError):
+        store.prune_audit(1, 12, archive)
+    monkeypatch.undo()
+    monkeypatch.setattr("halocline.fleet.store.audit_log.MOST_ENTRIES", 4)
+    with archive.path.open("ab") as file:
+        file.write(b'{"number": 11, "atM')  # torn
+    count = store.prune_audit(1, 12, archive)
+    lines = [line for line in archive.path.read_text().splitlines() if line.endswith("}")]
+    kept = store.audit(AuditQuery())[::-1]
+    assert [json.loads(line) for line in lines] == [plain(entry) for entry in entries[:count]]
+    assert [*entries[:count], *kept[:-1]] == entries
+
+
+def crashing(*_):
+    raise RuntimeError("killed")
+
+
+def test_nothing_is_forgotten_that_cannot_be_archived(store, monkeypatch, tmp_path):
+    monkeypatch.setattr("halocline.fleet.store.audit_log.MOST_ENTRIES", 4)
+    entries = audited(store, 12)
+    with pytest.raises(UnavailableError, match="cannot be written"):
+        store.prune_audit(1, 12, AuditArchive(tmp_path))
+    assert store.audit(AuditQuery())[::-1] == entries
+
+
+@pytest.mark.parametrize("hashes", [True, False])
+def test_a_log_that_an_older_release_pruned_is_anchored_when_the_store_is_opened(tmp_path, hashes):
+    path = tmp_path / "fleet.db"
+    engine = create_engine(f"sqlite:///{path}")
+    with engine.begin() as connection:
+        migrations.migrate(connection, migrations.MIGRATIONS[:4])
+        audit_log.append(connection, 1, [Audit(n, "ann", "raise", f"hudi={n}") for n in range(9)])
+        connection.execute(text("DELETE FROM audit WHERE number < 4"))
+        if not hashes:
+            connection.execute(text("UPDATE audit SET hash = '' WHERE number < 6"))
+    engine.dispose()
+    store = SqliteStore(str(path))
+    entries = store.audit(AuditQuery())[::-1]
+    assert Beginning.of_log(entries) == Beginning(3, 0, 3)
+    assert (beginning_problem(entries), broken(entries)) == ("", None)
+    assert beginning_problem(entries[1:])
+    store.close()
 
 
 def test_entries_from_before_there_were_hashes_are_left_alone(store):
