@@ -8,7 +8,8 @@ export UV_SYSTEM_CERTS := true
 
 .DEFAULT_GOAL := help
 # The tests that read and write rows; they also run on the oldest PySpark that is supported.
-ROWS   := tests/spark/scan/test_scan.py tests/spark/write/test_writer.py tests/spark/source/test_source.py \
+ROWS   := $(addprefix tests/spark/scan/test_,scan.py partition_values.py) tests/spark/write/test_writer.py \
+	tests/spark/source/test_source.py \
 	$(addprefix tests/spark/table/test_,append.py overwrite.py change_feed.py delete.py merge.py)
 OLDEST := .venvs/oldest
 # Apache Hudi's own Spark bundles, fetched from Maven Central when they are needed.
@@ -41,13 +42,15 @@ java:
 demo: java $(VENV)/.ready ## Run the main job on this machine, in a few minutes
 	@$(BIN)/halocline demo
 
-# Two processes, each with a session of its own once it needs one; a file of tests stays in one of them.
+# Two processes, each with a session of its own once it needs one; one that has no tests left takes some of the other's.
+PYTEST := PYTHONHASHSEED=0 $(BIN)/python -m pytest --numprocesses 2 --dist worksteal
+
 test: java $(VENV)/.ready ## Run all tests, and some of those on rows on Spark Connect as well
-	@PYTHONHASHSEED=0 $(BIN)/python -m pytest tests src --numprocesses 2 --dist loadfile
+	@$(PYTEST) tests src --ignore tests/lint
 	@$(MAKE) --no-print-directory test-connect
 
 test-connect: java $(VENV)/.ready ## Run a choice of the tests on rows on Spark Connect
-	@PYTHONHASHSEED=0 HALOCLINE_TEST_SPARK=connect $(BIN)/python -m pytest tests/spark -m connect
+	@HALOCLINE_TEST_SPARK=connect $(PYTEST) tests/spark -m connect
 
 $(OLDEST)/.ready: pyproject.toml $(VENV)/.ready
 	@$(BIN)/uv venv --quiet --allow-existing --python $(BIN)/python $(OLDEST)
@@ -67,12 +70,13 @@ soak: $(VENV)/.ready ## Three coordinators on one PostgreSQL under random faults
 	@$(BIN)/python -m tests.fleet.soak $(MINUTES)
 	@$(BIN)/python -m tests.fleet.soak 1 --broken grace
 
-check: $(VENV)/.ready ## Lint, type-check, and check layers and dependencies
+check: $(VENV)/.ready ## Lint, type-check, and check layers, dependencies, names and the package
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy
 	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/lint-imports
 	@$(BIN)/deptry src
+	@$(BIN)/python -m pytest tests/lint --quiet
 
 format: $(VENV)/.ready ## Format the code and fix what can be fixed
 	@$(BIN)/ruff check --fix .

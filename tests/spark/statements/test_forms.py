@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
+from tests.support.sql import rows
 
 import halocline as hc
 from halocline.errors import InputError, NotFoundError, UnsupportedError
@@ -17,10 +18,6 @@ def lake(spark, tmp_path):
         "CREATE TABLE t AS SELECT id, id % 2 AS part, named_struct('x', 9 - id, 'l', array(id)) AS s FROM range(4)"
     )
     return lake
-
-
-def rows(lake, text):
-    return sorted(tuple(row) for row in lake.sql(text).collect())
 
 
 def parameters(lake):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from pyspark.sql import DataFrame
+from tests.support.sql import rows
 
 import halocline as hc
 from halocline.errors import InputError, UnsupportedError
@@ -20,10 +21,6 @@ def lake(spark, tmp_path_factory):
     hc.Table.create(folder / "trips", rows, spark, format="hudi", version=8, keys="id", ordering="ts")
     hc.Table.create(folder / "logs", rows.selectExpr("id", "country AS message"), spark, format="index")
     return hc.Lake.discover(folder, spark)
-
-
-def rows(lake, text):
-    return sorted(tuple(row) for row in lake.sql(text).collect())
 
 
 @pytest.mark.connect
