@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
+
 import pytest
 
-from tests.interop_jvm.delta import Theirs
+from tests.interop_jvm.delta import SWITCH, Theirs
 from tests.interop_jvm.releases import KNOW, Engine, NoEngineError, environment
 
 
 class Engines:
     """The releases, each started when it is first asked for."""
 
-    def __init__(self) -> None:
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
         self._made: dict[str, Engine] = {}
 
     def __getitem__(self, release: str) -> Engine:
         if release not in self._made:
-            try:
-                self._made[release] = Engine(environment(), release)
-            except NoEngineError as error:
-                pytest.skip(str(error))
+            self._made[release] = Engine(self._folder, release)
         return self._made[release]
 
     def of(self, version: int) -> list[Engine]:
@@ -33,17 +34,20 @@ class Engines:
 
 @pytest.fixture(scope="session")
 def engines():
-    found = Engines()
-    yield found
-    found.close()
+    """Releases of Apache Hudi; a test that needs one is skipped before it does anything where there is none."""
+    try:
+        releases = Engines(environment())
+    except NoEngineError as error:
+        pytest.skip(str(error))
+    yield releases
+    releases.close()
 
 
 @pytest.fixture(scope="session")
 def delta():
     """Delta Spark, in one session for all tests."""
-    try:
-        found = Theirs()
-    except NoEngineError as error:
-        pytest.skip(str(error))
-    yield found
-    found.close()
+    if not os.environ.get(SWITCH):
+        pytest.skip(f"{SWITCH} is not set; run make interop-jvm")
+    engine = Theirs()
+    yield engine
+    engine.close()
