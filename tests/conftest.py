@@ -8,6 +8,7 @@ otherwise they try the same ones every time.
 from __future__ import annotations
 
 import os
+import socket
 import sys
 import tempfile
 import warnings
@@ -80,13 +81,23 @@ def spark() -> Iterator[Any]:
         builder = SparkSession.builder.appName("halocline-tests")
         for key, value in {**_SETTINGS, "spark.sql.warehouse.dir": warehouse}.items():
             builder = builder.config(key, value)
-        builder = builder.remote("local[2]") if KIND == "connect" else builder.master("local[2]")
+        builder = _with_server_of_its_own(builder) if KIND == "connect" else builder.master("local[2]")
         with warnings.catch_warnings():
             # A Connect client sets everything twice: for the server it starts, and once more on the running session.
             warnings.filterwarnings("ignore", "Failed to set spark", UserWarning)
             session = builder.getOrCreate()
         yield session
         session.stop()
+
+
+def _with_server_of_its_own(builder: Any) -> Any:
+    """Let each process of a run start its Connect server at a port of its own: PySpark knows one port for all of them."""
+    from pyspark.sql.connect.client.core import DefaultChannelBuilder
+
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    DefaultChannelBuilder.default_port = staticmethod(lambda: port)
+    return builder.config("spark.connect.grpc.binding.port", str(port)).remote("local[2]")
 
 
 @pytest.fixture
