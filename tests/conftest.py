@@ -91,7 +91,7 @@ def spark() -> Iterator[Any]:
 
 
 def _with_server_of_its_own(builder: Any) -> Any:
-    """Let each process of a run start its Connect server at a port of its own: PySpark knows one port for all of them."""
+    """Give the Connect server of each process of a run a port of its own: PySpark knows one for all of them."""
     from pyspark.sql.connect.client.core import DefaultChannelBuilder
 
     with socket.create_server(("127.0.0.1", 0)) as free:
