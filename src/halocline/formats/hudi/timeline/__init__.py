@@ -12,6 +12,6 @@ layout 2 without touching its timeline has both: up to the *watermark* in its pr
 The *active* timeline holds recent instants. Older ones are in the *archive* (layout 1) or the *LSM timeline* (layout
 2); both are `history` here and read only when somebody asks for what lies before the active timeline.
 
-`instant` reads names, `bodies` and `metadata` what files say, `history` what is no longer active, and `timeline` puts
-them together.
+`instant` reads names, `bodies` and `metadata` what files say, `history` what is no longer active, `timeline` puts them
+together, and `progress` is how far somebody has read one.
 """

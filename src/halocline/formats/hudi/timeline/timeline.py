@@ -214,6 +214,13 @@ class HudiTimeline:
             if (each.time, each.action) not in active:
                 yield each
 
+    def archived_times(self) -> Iterator[str]:
+        """The times of the instants in the history, without what they did."""
+        folder = self.config.history_folder
+        if self.config.layout == 1:
+            return (each.time for each in read_archive(self.store, folder))
+        return (each.time for each in read_lsm(self.store, folder, bodies=False))
+
     def replaced_groups(self, as_of: str | None = None) -> dict[tuple[str, str], str]:
         """Each replaced file group, as partition and file id, with the time of the first instant that replaced it.
 
