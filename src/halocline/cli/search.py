@@ -38,7 +38,7 @@ def show(
     from halocline.formats.index.search import Search, search_table
     from halocline.table.index.table import IndexTable
 
-    snapshot = IndexTable.for_path(table).opened.searched(version=version)
+    snapshot = IndexTable.for_path(table).opened.to_read(version=version)
     search = Search.of(snapshot, query, _names(within))
     chosen = _names(columns_shown)
     found = (search_best if score else search_table)(snapshot, search, columns=chosen, limit=limit)

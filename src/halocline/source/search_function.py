@@ -81,7 +81,7 @@ def register_search(spark: SparkSession, settings: Mapping[str, str]) -> None:
 def _planned(settings: Mapping[str, str], values: Mapping[str, Any]) -> PlannedSearch:
     """What a call comes to, once the table has been opened behind the gate."""
     asked = SourceOptions.read({**settings, "path": values["path"]})
-    snapshot = asked.opened(IndexOpened).searched(version=values.get("version"))
+    snapshot = asked.opened(IndexOpened).to_read(version=values.get("version"))
     wanted = values.get("columns")
     names = None if wanted is None else [each.strip() for each in wanted.split(",") if each.strip()]
     shown = [nullable(snapshot.schema).find([name])[1] for name in columns_asked_for(snapshot.schema, names)]

@@ -70,6 +70,7 @@ def aggregate(
         stale: Whether a companion index may answer whose source has moved on.
 
     Raises:
+        ConflictError: It is a companion index, and its source has moved on.
         InputError: A column cannot be aggregated so, or a sum does not fit its type.
         NotFoundError: There is no such column.
 
@@ -77,7 +78,7 @@ def aggregate(
         >>> logs = Table.for_path("lake/logs", spark)  # doctest: +SKIP
         >>> logs.aggregate({"n": hc.Count()}, by="level", query="timeout").show()  # doctest: +SKIP
     """
-    snapshot = table.searched(version=version, timestamp=timestamp, stale=stale)
+    snapshot = table.to_read(version=version, timestamp=timestamp, stale=stale)
     asked = Aggregation.of(snapshot.schema, _metrics(metrics), _buckets(by))
     bound = None if query is None else Search.of(snapshot, query, within)
     work = SplitAggregation(asked, bound, CachePlace.of(table.settings), damaged == "rebuild")

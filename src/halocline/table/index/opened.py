@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from halocline.compat.protocol import Protocol
 from halocline.errors import InputError
-from halocline.formats.index.companion.identity import Companion, check_fresh
+from halocline.formats.index.companion.identity import Stale
 from halocline.formats.index.history import version_at
 from halocline.formats.index.log.actions import IndexAction
 from halocline.formats.index.snapshot import IndexSnapshot
 from halocline.formats.index.transaction import IndexTransaction
-from halocline.storage import open_store
-from halocline.table.index.companion import source_at
+from halocline.table.index.companion import check_if_companion
 from halocline.table.opening import Moment, Opening
 
 
@@ -36,18 +35,26 @@ class IndexOpened(Opening[IndexSnapshot]):
     def _load(self, operation: str, version: int | None = None) -> IndexSnapshot:
         return IndexSnapshot.load(self.store, version=version, release=self.release, operation=operation)
 
-    def searched(
-        self, *, version: int | None = None, timestamp: Moment | None = None, stale: str = "refuse"
+    def to_read(
+        self,
+        operation: str = "read",
+        *,
+        version: int | None = None,
+        timestamp: Moment | None = None,
+        stale: str = Stale.REFUSE,
     ) -> IndexSnapshot:
-        """A version to search. A companion whose source has moved on is refused, unless `stale` is `allow`.
+        """A version whose rows are wanted, however they are asked for; every way to the rows of a table comes here.
+
+        A companion whose source has moved on is refused, unless `stale` is `allow` or a version of it is named. One
+        whose source is another table by now is always refused.
 
         Raises:
             ConflictError: The companion shows another version than its source has.
+            InputError: It belongs to another table than lies where its source lay, or does not say to which.
         """
-        snapshot = self.snapshot(version=version, timestamp=timestamp)
-        found = Companion.of(snapshot)
-        if found is not None and version is None and timestamp is None and stale != "allow":
-            check_fresh(snapshot, source_at(open_store(found.source)).version, stale=stale)
+        snapshot = self.snapshot(operation, version=version, timestamp=timestamp)
+        is_named = version is not None or timestamp is not None
+        check_if_companion(snapshot, stale=Stale.ALLOW if is_named else stale)
         return snapshot
 
     def transaction(

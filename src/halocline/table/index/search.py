@@ -93,7 +93,7 @@ def search(
     """
     if limit is not None and limit < 0:
         raise InputError(f"there are no {limit} rows", sides={"limit": str(limit), "possible": "0 or more"})
-    snapshot = table.searched(version=version, timestamp=timestamp, stale=stale)
+    snapshot = table.to_read(version=version, timestamp=timestamp, stale=stale)
     schema = snapshot.schema
     wanted = columns_asked_for(schema, columns)
     shown = {name: f"{name}{_SNIPPET}" for name in _texts(snapshot, snippets or ())}
@@ -151,7 +151,7 @@ def count(
                 stale=stale,
             )
             return int(found.count())
-        snapshot = table.searched(version=version, timestamp=timestamp, stale=stale)
+        snapshot = table.to_read(version=version, timestamp=timestamp, stale=stale)
         asked = _asked(table, snapshot, query, within, damaged)
         splits = _splits(table, snapshot, asked.search, None)
         few = few_count(table.store, asked, splits)

@@ -43,7 +43,7 @@ def build_index(
 ) -> IndexTable:
     """Makes a companion index of a Delta or Hudi table, which is then searched like any index table.
 
-    `IndexTable.sync` brings it up to date; until then searches are refused, unless they say `stale="allow"`.
+    `IndexTable.sync` brings it up to date; until then it does not answer, unless it is asked with `stale="allow"`.
 
     Args:
         source: The table, or where it lies.
@@ -72,11 +72,17 @@ def build_index(
     return IndexTable(opened.found())
 
 
-def _sync(table: IndexOpened) -> int:
+def _sync(table: IndexOpened, *, rebuild: bool = False) -> int:
     """Brings a companion index up to date with its source, and returns the version that shows it.
 
+    Args:
+        table: The companion.
+        rebuild: Whether every file is indexed again, from the table that lies now where its source lay. A companion
+            needs that whose source was dropped and made anew, or that was made before companions kept its identity.
+
     Raises:
-        InputError: The table is no companion, or its source has changed its columns.
+        InputError: The table is no companion, or of another table than lies there now, or its source has changed its
+            columns.
 
     Example:
         >>> Table.for_path("lake/orders_index").sync()  # doctest: +SKIP
@@ -84,7 +90,7 @@ def _sync(table: IndexOpened) -> int:
     """
     with table.operation("sync"):
         table.snapshot("write")
-        return sync_index(table.store).version
+        return sync_index(table.store, rebuild=rebuild).version
 
 
 class IndexTable(Table, format=TableFormat.INDEX):

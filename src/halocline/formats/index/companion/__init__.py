@@ -10,8 +10,11 @@ Of a file that is gone all rows are masked; a split with more such rows than oth
 files is indexed again. All of it is one commit, so a companion shows one version of its source or another, and never
 something in between.
 
-A companion is *fresh* if it shows the version that the source has. Whether an old one may answer is the caller's to
-say: with `stale="refuse"` it does not.
+A companion keeps a *mark* of its source: the identity of the table, and the state of it that is shown. It is *fresh* if
+the source is at that mark. Of a Hudi table that is a set of completed writes, and not the newest of them: a write that
+began before another one may be completed after it. Whether a companion that is not fresh may answer is the caller's to
+say: with `stale="refuse"` it does not. It never answers for another table that lies where its source lay, nor does one
+without a mark; both have to be built anew.
 
 The limit: the columns that were chosen are in the splits as well, as in every split of ours.
 """

@@ -71,6 +71,11 @@ def companion_changes(snapshot: IndexSnapshot, files: Iterable[IndexedFile]) -> 
     return CompanionChanges(tuple(left.values()), tuple(masked), tuple(gone), kept)
 
 
+def everything_anew(snapshot: IndexSnapshot, files: Iterable[IndexedFile]) -> CompanionChanges:
+    """What has to change in a companion of which nothing is to stay."""
+    return CompanionChanges(tuple(files), (), tuple(snapshot.files.values()), 0)
+
+
 def _unchanged(before: CompanionFile, files: Mapping[str, IndexedFile]) -> IndexedFile | None:
     """The file as it is now; None if it is gone, or is another one."""
     found = None if before.path is None else files.get(before.path)

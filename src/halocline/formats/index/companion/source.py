@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 import pyarrow as pa
 
+from halocline.formats.index.split.source_files import CompanionFile
 from halocline.schema.types import Field, Struct
 
 
@@ -40,6 +41,21 @@ class IndexedSource(Protocol):
     @property
     def version(self) -> int:
         """The version."""
+
+    @property
+    def mark(self) -> str:
+        """What a companion keeps of the source, to know this table, and this state of it, again."""
+
+    def is_at(self, mark: str) -> bool:
+        """Return whether the source has exactly the rows that it had at a mark."""
+
+    def is_same(self, mark: str, files: Callable[[], Iterable[CompanionFile]]) -> bool:
+        """Return whether a mark is of this table, and not of another one that lay at the same place.
+
+        Args:
+            mark: The mark.
+            files: Gives the files of the source that the companion shows, for tables that nothing else identifies.
+        """
 
     @property
     def schema(self) -> Struct:

@@ -12,12 +12,19 @@ import numpy as np
 from msgspec.structs import replace
 
 from halocline.errors import ConflictError, NotFoundError
-from halocline.formats.index.companion.changes import CompanionChanges, companion_changes
-from halocline.formats.index.companion.identity import APPLICATION, FORMAT_KEY, SOURCE_KEY, check_source, is_fresh
+from halocline.formats.index.companion.changes import CompanionChanges, companion_changes, everything_anew
+from halocline.formats.index.companion.identity import (
+    APPLICATION,
+    check_identity,
+    check_source,
+    is_fresh,
+    marked,
+    properties_of,
+)
 from halocline.formats.index.companion.source import IndexedSource
 from halocline.formats.index.companion.target import CompanionTarget
 from halocline.formats.index.delete import removal
-from halocline.formats.index.log.actions import IndexTxn, SplitAdd, SplitRemove
+from halocline.formats.index.log.actions import IndexMetadata, IndexTxn, SplitAdd, SplitRemove
 from halocline.formats.index.snapshot import IndexSnapshot
 from halocline.formats.index.split.fields import OPTIONS_KEY, fields_of
 from halocline.formats.index.split.masks import deleted_rows
@@ -50,9 +57,9 @@ def create_companion(
             message = f"{source.url} has no column {name!r}"
             raise NotFoundError.unknown(message, name, known, condition="COLUMN_NOT_FOUND")
     schema = Struct([Field(each.name, each.type) for each in source.schema.fields if each.name in columns])
-    said = {SOURCE_KEY: source.url, FORMAT_KEY: source.format, OPTIONS_KEY: json.dumps(dict(options or {}))}
-    fields_of(schema, said)
-    IndexTransaction.create(store, schema, configuration=said).commit([], "CREATE COMPANION", source=source.url)
+    properties = properties_of(source) | {OPTIONS_KEY: json.dumps(dict(options or {}))}
+    fields_of(schema, properties)
+    IndexTransaction.create(store, schema, configuration=properties).commit([], "CREATE COMPANION", source=source.url)
     return IndexSnapshot.load(store)
 
 
@@ -60,25 +67,34 @@ def sync_companion(
     snapshot: IndexSnapshot,
     load: Callable[[], IndexedSource],
     *,
+    rebuild: bool = False,
     scratch: str | None = None,
 ) -> IndexSnapshot:
     """Brings a companion up to date with the newest version of its source, file by file, in this process.
 
+    It shows its source as it was when `load` opened it. What was written since makes it stale, and no more.
+
     Args:
         snapshot: The companion.
         load: Opens the newest version of the source.
+        rebuild: Whether every file is indexed again, whatever table the companion belonged to so far.
         scratch: A folder for indexes while they grow.
 
     Raises:
         ConflictError: Others brought it up to date again and again meanwhile.
-        InputError: The table is no companion, or of another source, or the source has lost a column.
+        InputError: The table is no companion, or of another source, or does not say of which, or the source has lost a
+            column.
     """
     for attempt in range(_TRIES):
         source = load()
         check_source(snapshot, source)
-        if is_fresh(snapshot, source.version):
-            return snapshot
-        changes = companion_changes(snapshot, source.files())
+        if rebuild:
+            changes = everything_anew(snapshot, source.files())
+        else:
+            check_identity(snapshot, source)
+            if is_fresh(snapshot, source):
+                return snapshot
+            changes = companion_changes(snapshot, source.files())
         target = CompanionTarget.of(snapshot, source.version)
         indexed = [
             target.indexed(each, source.rows(each.path, target.columns), source.deleted(each.path), scratch=scratch)
@@ -86,7 +102,7 @@ def sync_companion(
         ]
         masked = [(split, target.masked(split, files, source.deleted)) for split, files in changes.masked]
         try:
-            commit_companion(snapshot, source.version, changes, [each for each in indexed if each], masked)
+            commit_companion(snapshot, source, changes, [each for each in indexed if each], masked)
             return snapshot.newest()
         except ConflictError:
             # Somebody else did the same; what is left of it is found on top of theirs.
@@ -99,7 +115,7 @@ def sync_companion(
 
 def commit_companion(
     snapshot: IndexSnapshot,
-    version: int,
+    source: IndexedSource,
     changes: CompanionChanges,
     indexed: Sequence[SplitAdd],
     masked: Sequence[tuple[SplitAdd, SplitAdd]],
@@ -108,7 +124,7 @@ def commit_companion(
 
     Args:
         snapshot: The companion that the changes were worked out for.
-        version: The version of the source.
+        source: The source that it is to show.
         changes: What had to change.
         indexed: The new splits.
         masked: Splits before and after rows of theirs were deleted.
@@ -117,7 +133,10 @@ def commit_companion(
         ConflictError: Somebody else changed the companion meanwhile.
     """
     now_ms = time.time_ns() // 1_000_000
-    actions: list[SplitAdd | SplitRemove | IndexTxn] = [IndexTxn(APPLICATION, version, now_ms), *indexed]
+    actions: list[SplitAdd | SplitRemove | IndexTxn | IndexMetadata] = [IndexTxn(APPLICATION, source.version, now_ms)]
+    if (metadata := marked(snapshot.metadata, source)) is not snapshot.metadata:
+        actions.append(metadata)
+    actions += indexed
     actions += (removal(each, now_ms) for each in changes.gone)
     for before, after in masked:
         if _grows(snapshot.store, before, after):
@@ -128,7 +147,7 @@ def commit_companion(
             snapshot.store.put_if_absent(path, snapshot.store.get(before.path))
             actions += (removal(before, now_ms), replace(after, path=path))
     transaction = IndexTransaction(snapshot.reopened("write"), reads_all=True)
-    return transaction.commit(actions, "SYNC COMPANION", sourceVersion=version)
+    return transaction.commit(actions, "SYNC COMPANION", sourceVersion=source.version)
 
 
 def _grows(store: Store, before: SplitAdd, after: SplitAdd) -> bool:

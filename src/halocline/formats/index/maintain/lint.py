@@ -16,6 +16,7 @@ from halocline.compat.breaks import Client
 from halocline.compat.protocol import Protocol
 from halocline.compat.reports import Fixed, LintReport
 from halocline.errors import IncompatibleError
+from halocline.formats.index.companion.identity import Companion
 from halocline.formats.index.history import read_commit
 from halocline.formats.index.log.actions import IndexLine, header_in
 from halocline.formats.index.log.checkpoints import INTERVAL
@@ -38,6 +39,7 @@ HURTS: Final[Mapping[str, str]] = {
     "SPLITS_OF_TWO_KINDS": "searches are refused: words in splits of IndexTables4Spark cannot be searched here",
     "ROWS_UNCOUNTED": "counting opens the splits, where the log could tell",
     "SMALL_SPLITS": "every search opens each of them",
+    "COMPANION_UNBOUND": "it does not answer any more: nothing tells whether it shows all rows, and of which table",
     "CHECKPOINT_OVERDUE": "opening the table reads every commit since the last checkpoint",
 }
 """The codes of findings, and whom each one hurts."""
@@ -93,7 +95,8 @@ def lint(store: Store, *, clients: Sequence[Client] = ()) -> LintReport[IndexFin
         replay = IndexReplay.open(store)
         protocol = replay.header.protocol or LEGACY
         return LintReport(store.root, replay.version, protocol, protocol, ())
-    found = (*_protocol(snapshot), *_log(snapshot), *_splits(snapshot, time.time_ns() // 1_000_000))
+    now_ms = time.time_ns() // 1_000_000
+    found = (*_protocol(snapshot), *_companion(snapshot), *_log(snapshot), *_splits(snapshot, now_ms))
     repaired = _wanted(snapshot) if any(each.safe for each in found) else snapshot.protocol
     return LintReport(store.root, snapshot.version, snapshot.protocol, repaired, found)
 
@@ -156,6 +159,13 @@ def _protocol(snapshot: IndexSnapshot) -> Iterator[IndexFinding]:
     if before:
         what = f"{before[-1]} was recorded once, and the protocol is {snapshot.protocol}"
         yield IndexFinding("FEATURES_LOST", what, writable, by_hand)
+
+
+def _companion(snapshot: IndexSnapshot) -> Iterator[IndexFinding]:
+    companion = Companion.of(snapshot)
+    if companion is not None and companion.mark is None:
+        what = f"it is a companion of {companion.source}, and was made by a release that did not record of which table"
+        yield IndexFinding("COMPANION_UNBOUND", what, by_hand="sync(rebuild=True)")
 
 
 def _log(snapshot: IndexSnapshot) -> Iterator[IndexFinding]:
