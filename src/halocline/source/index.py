@@ -45,14 +45,8 @@ OPTIONS: Final = (
 
 def columns(asked: SourceOptions) -> tuple[Struct, int]:
     """The columns that are shown, and the version that they are of."""
-    snapshot = _end_of(asked)
+    snapshot = asked.opened(IndexOpened).to_read(**asked.at(None), stale=asked.stale)
     return nullable(snapshot.schema), snapshot.version
-
-
-def _end_of(asked: SourceOptions, version: int | None = None) -> IndexSnapshot:
-    """The version to read, or to search."""
-    table = asked.opened(IndexOpened)
-    return (table.snapshot if asked.search is None else table.searched)(**asked.at(version))
 
 
 class IndexReader(PartsReader):
@@ -61,7 +55,11 @@ class IndexReader(PartsReader):
     def partitions(self) -> Sequence[InputPartition]:
         """What the tasks read, of similar cost."""
         asked = self._asked
-        snapshot = _end_of(asked, self._version)
+        table = asked.opened(IndexOpened)
+        if self._version is None:
+            snapshot = table.to_read(**asked.at(None), stale=asked.stale)
+        else:  # it was checked when it was fixed, with its columns
+            snapshot = table.snapshot(version=self._version)
         if asked.search is None:
             return split_partitions(snapshot, self._schema, list(snapshot.files.values()))
         found = Search.of(snapshot, asked.search)
@@ -108,7 +106,7 @@ class IndexStreamReader(PartsStreamReader):
         return split_partitions(last, self._schema, list(self._added(last, _version(last, begins))))
 
     def _snapshot(self) -> IndexSnapshot:
-        return self._asked.opened(IndexOpened).snapshot(STREAM)
+        return self._asked.opened(IndexOpened).to_read(STREAM, stale=self._asked.stale)
 
     def _added(self, last: IndexSnapshot, first: int) -> Iterator[SplitAdd]:
         """The splits that the versions after one have added, as each of them had it."""

@@ -17,6 +17,7 @@ from halocline.errors import InputError, UnsupportedError
 from halocline.formats.base import TableFormat
 from halocline.formats.delta.snapshot.snapshot import Snapshot
 from halocline.formats.hudi.snapshot import HudiQuery
+from halocline.formats.index.companion.identity import Stale
 from halocline.schema.zones import zone_named
 from halocline.spark.session import declarations
 from halocline.spark.session.declarations import choice, declared, number, switch, text, time
@@ -60,7 +61,7 @@ _OF_ONE_VERSION: Final = frozenset({"versionAsOf", "timestampAsOf"})
 _OF_CHANGES: Final = frozenset({"startingVersion", "startingTimestamp", "endingVersion", "endingTimestamp"})
 OF_HUDI: Final = frozenset({"query", "beginInstant", "endInstant"})
 OF_EVERY_FORMAT: Final = frozenset({"versionAsOf", "timestampAsOf", "timeZone", "checkpointLocation", "txnAppId"})
-OF_SEARCHES: Final = frozenset({"search"})
+OF_SEARCHES: Final = frozenset({"search", "stale"})
 _OF_THE_CATALOG: Final = frozenset({"serialization.format", "location", "provider", "owner", "external"})
 """What only Spark's catalog gives, when it makes a table of its own with `CREATE TABLE … USING halocline`."""
 
@@ -190,6 +191,9 @@ class SourceOptions:
     )
     search: str | None = declared(
         "search", "a query", "of an index table: the rows that it finds, and no others", _told, [Door.READ]
+    )
+    stale: Stale = choice(
+        "stale", Stale, "of a companion index: `allow` reads it although its source has moved on", _READS
     )
     partition_by: tuple[str, ...] = declared(
         "partitionBy",

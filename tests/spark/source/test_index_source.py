@@ -128,3 +128,45 @@ def test_a_table_that_requires_too_much_is_refused_at_every_door(spark, logs):
         with pytest.raises(Exception, match="requires a newer version") as refused:
             door()
         assert isinstance(refused.value, IncompatibleError) or "IncompatibleError" in str(refused.value)
+
+
+@pytest.mark.connect
+def test_a_stale_companion_does_not_answer_however_spark_asks_for_its_rows(spark, tmp_path):
+    orders = hc.Table.create(tmp_path / "orders", rows(spark, 4))
+    index = hc.build_index(orders, tmp_path / "index", ["id", "message"], spark, fields=FIELDS)
+    loaded(spark, index, follow="true").createOrReplaceTempView("followed")
+
+    def streamed(**options):
+        query = (
+            spark.readStream.format("halocline")
+            .options(**options)
+            .load(index.url)
+            .writeStream.format("noop")
+            .option("checkpointLocation", str(tmp_path / f"checkpoint-{len(options)}"))
+            .trigger(availableNow=True)
+            .start()
+        )
+        query.awaitTermination()
+
+    doors = {
+        "to_df": lambda: index.to_df().count(),
+        "load": lambda: loaded(spark, index).count(),
+        "view": lambda: spark.sql("SELECT count(*) FROM followed").collect(),
+        "search": lambda: index.search("timed").count(),
+        "count": lambda: index.count("timed"),
+        "aggregate": lambda: index.aggregate({"n": hc.Count()}).collect(),
+        "stream": streamed,
+    }
+    for use in doors.values():
+        use()
+    orders.append(rows(spark, 2, 10))
+    for use in doors.values():
+        with pytest.raises(Exception, match="does not show the version"):
+            use()
+    assert index.to_df(stale="allow").count() == loaded(spark, index, stale="allow").count() == 4
+    assert index.to_df(version=index.version).count() == 4
+    streamed(stale="allow")
+    index.sync()
+    for use in doors.values():
+        use()
+    assert ids(index.to_df()) == [0, 1, 2, 3, 10, 11]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from halocline.spark.scan.split_frames import SplitReader, kept_splits, split_frame
 from halocline.table.index.opened import IndexOpened
@@ -22,6 +22,7 @@ def read_rows(
     timestamp: Moment | None = None,
     where: str | Column | None = None,
     columns: Sequence[str] | None = None,
+    stale: Literal["refuse", "allow"] = "refuse",
 ) -> DataFrame:
     """The rows of a version, the newest if neither a version nor a time is given.
 
@@ -31,8 +32,10 @@ def read_rows(
         timestamp: A time; the version that held then.
         where: A condition. As SQL text it also leaves splits out.
         columns: The columns wanted; all if not given.
+        stale: Whether a companion index may answer whose source has moved on.
 
     Raises:
+        ConflictError: It is a companion index, and its source has moved on.
         IncompatibleError: The release that acts lacks a feature that the table requires.
         NotFoundError: There is no such version.
 
@@ -40,7 +43,7 @@ def read_rows(
         >>> Table.for_path("lake/logs", spark).to_df(where="status >= 500").count()  # doctest: +SKIP
         1284
     """
-    snapshot = table.snapshot(version=version, timestamp=timestamp)
+    snapshot = table.to_read(version=version, timestamp=timestamp, stale=stale)
     return split_frame(table.spark, snapshot, where=where, columns=columns)
 
 
@@ -51,6 +54,7 @@ def read_arrow(
     timestamp: Moment | None = None,
     where: str | None = None,
     columns: Sequence[str] | None = None,
+    stale: Literal["refuse", "allow"] = "refuse",
 ) -> pa.RecordBatchReader:
     """The rows of a version as a stream of Arrow batches, without Spark; see `halocline.table.record_batches`.
 
@@ -60,8 +64,10 @@ def read_arrow(
         timestamp: A time; the version that held then.
         where: An SQL condition: columns compared with literals, and these combined. It also leaves splits out.
         columns: The columns wanted; all if not given.
+        stale: Whether a companion index may answer whose source has moved on.
 
     Raises:
+        ConflictError: It is a companion index, and its source has moved on.
         IncompatibleError: The release that acts lacks a feature that the table requires.
         NotFoundError: There is no such version.
         UnsupportedError: Spark alone can decide the condition.
@@ -70,7 +76,7 @@ def read_arrow(
         >>> Table.for_path("lake/logs").to_arrow(where="status >= 500").read_all().num_rows  # doctest: +SKIP
         1284
     """
-    snapshot = table.snapshot(version=version, timestamp=timestamp)
+    snapshot = table.to_read(version=version, timestamp=timestamp, stale=stale)
     asked = RowsAsked.of(snapshot.schema, where, columns, table.zone)
     splits = kept_splits(snapshot, snapshot.files.values(), where, table.zone)
     return asked.read_parts(table.store, SplitReader(tuple(asked.needed.fields)).read, splits)

@@ -5,12 +5,14 @@ from itertools import count
 import msgspec
 import pyarrow as pa
 import pytest
+from pyspark.sql.types import StringType, StructField, StructType
 from tests.support.arrow_rows import written
 from tests.support.faulty_store import WRITES, CrashError, FaultyStore
 from tests.support.hudi_tables import HudiTableMaker
 from tests.support.index_tables import rows_of, table_of
 from tests.support.log_builder import LogBuilder, schema_of
 
+from halocline import Table
 from halocline.cli import main
 from halocline.errors import ConflictError, InputError, NotFoundError, UnsupportedError
 from halocline.formats.base import formats_at
@@ -28,7 +30,8 @@ from halocline.source import search_function
 from halocline.source.data_source import HaloclineSource
 from halocline.storage import open_store
 from halocline.storage.memory import MemoryStore
-from halocline.table.index.companion import build_index, fresh_companion, source_at, sync_index
+from halocline.table.index.companion import build_index, fresh_companion, sync_index
+from halocline.table.index.sources import source_at
 
 FIELDS = {"text": {"type": "text"}}
 VECTORS = ProtocolAction(3, 7, ["deletionVectors"], ["deletionVectors"])
@@ -72,7 +75,8 @@ def found(snapshot, query):
 
 def test_a_companion_finds_the_rows_of_its_source_and_says_what_it_shows(source, store):
     made = build_index(source.store, store, ["id", "text"], fields=FIELDS)
-    assert Companion.of(made) == Companion(source.store.root, "delta", 0)
+    companion = Companion.of(made)
+    assert (companion.source, companion.format, companion.version) == (source.store.root, "delta", 0)
     assert found(made, "text:7") == [7]
     assert found(made, "text:0 AND id:>9") == [12, 15, 18]
     assert made.rows == 20
@@ -137,7 +141,7 @@ def test_two_who_bring_it_up_to_date_at_once_index_every_file_once(source, store
     changes = companion_changes(made, source_at(source.store).files())
     assert len(changes.new) == 1
     with pytest.raises(ConflictError):
-        commit_companion(made, 1, changes, [], [])
+        commit_companion(made, source_at(source.store), changes, [], [])
 
 
 @pytest.mark.parametrize("type", list(TableType))
@@ -157,31 +161,72 @@ def test_a_hudi_table_has_a_companion_with_its_log_files_merged(tmp_path, store,
     assert sorted(hits) == ["k1", "k2", "k3", "k5"]
 
 
-@pytest.mark.parametrize("door", ["terminal", "source", "function"])
-def test_a_stale_companion_is_refused_at_every_door_unless_a_version_of_it_is_named(tmp_path, capsys, door):
+class Asked:
+    """Every way to the rows of a companion without a session, with a version of it or a choice as options."""
+
+    def __init__(self, path: str, capsys: pytest.CaptureFixture[str]) -> None:
+        self.path, self.capsys = path, capsys
+
+    def terminal(self, **options: str) -> None:
+        named = [text for value in options.values() for text in ("--version", value)]
+        if main.run(["search", self.path, "name:old1", *named]):
+            raise ConflictError(self.capsys.readouterr().err)
+
+    def search_source(self, **options: str) -> None:
+        self.source(search="name:old1", **options)
+
+    def source(self, **options: str) -> None:
+        asked = HaloclineSource({"path": self.path, **options})
+        asked.reader(asked.schema()).partitions()
+
+    def followed_source(self, **options: str) -> None:
+        """A source that looks for the newest version at every query, for columns that it knows already."""
+        HaloclineSource({"path": self.path, "follow": "true", **options}).reader(COLUMNS).partitions()
+
+    def stream(self, **options: str) -> None:
+        HaloclineSource({"path": self.path, **options}).streamReader(COLUMNS).latestOffset()
+
+    def function(self, **options: str) -> None:
+        version = {"version": int(options["versionAsOf"])} if options else {}
+        search_function._planned({}, {"path": self.path, "query": "name:old1", **version})
+
+    def arrow(self, **options: str) -> None:
+        version = {"version": int(options["versionAsOf"])} if "versionAsOf" in options else {}
+        choice = {"stale": options["stale"]} if "stale" in options else {}
+        Table.for_path(self.path).to_arrow(**version, **choice).read_all()
+
+
+COLUMNS = StructType([StructField("name", StringType())])
+EVERY_DOOR = ["terminal", "search_source", "source", "followed_source", "stream", "function", "arrow"]
+WITHOUT_VERSIONS = {"followed_source", "stream"}
+WITHOUT_A_CHOICE = {"terminal", "function"}
+
+
+@pytest.mark.parametrize("door", EVERY_DOOR)
+def test_a_stale_companion_is_refused_at_every_door_unless_it_is_asked_for_as_it_was(tmp_path, capsys, door):
     table = HudiTableMaker.create(open_store(str(tmp_path / "source")), 8, TableType.COPY_ON_WRITE)
     table.upsert(range(4), 1, "old")
     path = str(tmp_path / "companion")
     made = build_index(table.store, open_store(path), ["id", "name"], fields={"name": {"type": "text"}})
-
-    def searched(**version: int) -> None:
-        if door == "terminal":
-            named = [text for value in version.values() for text in ("--version", str(value))]
-            if main.run(["search", path, "name:old1", *named]):
-                raise ConflictError(capsys.readouterr().err)
-        elif door == "source":
-            told = {"versionAsOf": str(version["version"])} if version else {}
-            HaloclineSource({"path": path, "search": "name:old1", **told}).schema()
-        else:
-            search_function._planned({}, {"path": path, "query": "name:old1", **version})
-
-    searched()
+    ask = getattr(Asked(path, capsys), door)
+    ask()
     table.upsert([0], 2, "new")
     with pytest.raises(ConflictError, match="does not show the version"):
-        searched()
-    searched(version=made.version)
+        ask()
+    if door not in WITHOUT_VERSIONS:
+        ask(versionAsOf=str(made.version))
+    if door not in WITHOUT_A_CHOICE:
+        ask(stale="allow")
     sync_index(open_store(path))
-    searched()
+    ask()
+
+
+def test_a_table_with_rows_of_its_own_is_read_with_either_choice(tmp_path):
+    path = str(tmp_path / "table")
+    table_of(store=open_store(path))
+    assert Table.for_path(path).to_arrow(stale="allow").read_all() == Table.for_path(path).to_arrow().read_all()
+    with pytest.raises(InputError, match="stale of to_arrow cannot be 'maybe'"):
+        Table.for_path(path).to_arrow(stale="maybe")
 
 
 def test_what_cannot_be_a_companion_is_refused(source, store, tmp_path):
