@@ -39,7 +39,7 @@ class StrangerLog:
         """Counts a refusal."""
         now = self._clock.now()
         call = RefusedCalls.of(
-            Audit(now, _without_port(who), action, refusal.subject, refusal.message, refused=refusal.condition)
+            Audit(now, host_of(who), action, refusal.subject, refusal.message, refused=refusal.condition)
         )
         kind = (call.actor, call.action, call.refused)
         if kind not in self._calls and len(self._calls) >= _MOST_KINDS:
@@ -65,7 +65,7 @@ class StrangerLog:
         return True
 
 
-def _without_port(who: str) -> str:
+def host_of(who: str) -> str:
     """A peer as gRPC names it, without the port, which differs from one connection to the next."""
     peer = _PEER.fullmatch(who)
     return peer["host"].strip("[]") if peer else who

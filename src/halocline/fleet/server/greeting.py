@@ -13,7 +13,9 @@ from functools import lru_cache
 from halocline.fleet.core.effects import Admit, Refusal, Refuse
 from halocline.fleet.core.events import Join
 from halocline.fleet.core.state import MemberKey
+from halocline.fleet.server.audit import host_of
 from halocline.fleet.server.auth import Claims, Grant, Right, denied
+from halocline.fleet.server.dates import witness_of
 from halocline.fleet.server.decider import RejectedError
 from halocline.fleet.server.service import FleetService
 from halocline.fleet.store import Sighting
@@ -52,6 +54,8 @@ class Greeter:
         now = service.clock.now()
         requires = tuple(sorted(client.requires))
         sighting = Sighting(greeting.identity, client.release, release, greeting.role, "greeted", requires, now)
+        if (witness := witness_of(grant, credential, host_of(caller.peer))) is not None:
+            service.dates.note(witness, greeting.clock_ms - service.clock.wall())
         problem = self._too_far(greeting) or self._misfit(objections, client) or self._too_late(greeting)
         if problem is not None:
             self._saw(sighting, problem.refusal)
@@ -113,7 +117,6 @@ class Greeter:
     def _too_far(self, greeting: Greeting) -> Rejection | None:
         ours = self._service.clock.wall()
         apart = greeting.clock_ms - ours
-        self._service.dates.note(greeting.identity, apart)
         allowed = self._service.settings.skew_ms
         if abs(apart) <= allowed:
             return None

@@ -49,6 +49,9 @@ _OPTIONS: Final = (
     ("grpc.keepalive_permit_without_calls", 1),
     ("grpc.http2.min_recv_ping_interval_without_data_ms", 10_000),
     ("grpc.http2.max_ping_strikes", 5),
+    # Who connects and says nothing, or has nothing under way, makes room for others; members have a session.
+    ("grpc.server_handshake_timeout_ms", 10_000),
+    ("grpc.max_connection_idle_ms", 300_000),
     # Connections are renewed now and then, so that both ends are checked again and load moves.
     ("grpc.max_connection_age_ms", 3_600_000),
     ("grpc.max_connection_age_grace_ms", 10_000),

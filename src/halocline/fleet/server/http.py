@@ -11,6 +11,7 @@ import contextlib
 import logging
 import socket
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, Final, NamedTuple
 
 import grpc
@@ -24,6 +25,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from halocline.errors import DeniedError, HaloclineError, InputError
 from halocline.fleet.server.auth import Right
+from halocline.fleet.server.connections import Connections
 from halocline.fleet.server.decider import RejectedError
 from halocline.fleet.server.metrics import CONTENT_TYPE
 from halocline.fleet.server.service import FleetService
@@ -182,7 +184,7 @@ class HttpServer:
         files: dict[str, Any] = dict(tls or {})
         config = uvicorn.Config(
             app,
-            http=_Impatient,
+            http=_protocol(Connections()),
             **files,
             host=host,
             port=port,
@@ -190,7 +192,6 @@ class HttpServer:
             access_log=False,
             lifespan="off",
             server_header=False,
-            limit_concurrency=200,
             timeout_keep_alive=30,
             h11_max_incomplete_event_size=64 * 1024,
         )
@@ -240,8 +241,13 @@ class HttpServer:
             await self._task
 
 
+def _protocol(connections: Connections) -> Any:
+    """What makes the protocol of a connection; for uvicorn the protocol itself."""
+    return partial(_Impatient, connections=connections)
+
+
 class _Impatient(H11Protocol):
-    """Cuts off whoever does not finish the head of a request, or does not read what it asked for.
+    """Cuts off whoever does not finish the head of a request, does not read what it asked for, or has too many.
 
     Their connections would otherwise be kept until there are too many to answer others.
     """
@@ -249,14 +255,33 @@ class _Impatient(H11Protocol):
     _waiting: asyncio.TimerHandle | None = None
     _unread: asyncio.TimerHandle | None = None
 
+    def __init__(self, *args: Any, connections: Connections, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self._open = connections
+        self._address = ""
+
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
+        self._address = str((transport.get_extra_info("peername") or ("",))[0])
         self._wait()
+        self._open.add(self._address, self)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._open.drop(self._address, self)
+        super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
         super().data_received(data)
-        if self._between_requests():
+        if self.is_idle:
             self._wait()
+
+    def on_response_complete(self) -> None:
+        self._open.answered(self._address, self)
+        super().on_response_complete()
+
+    def cut(self) -> None:
+        """Ends the connection at once."""
+        self.transport.abort()
 
     def pause_writing(self) -> None:
         super().pause_writing()
@@ -273,10 +298,12 @@ class _Impatient(H11Protocol):
 
     def _cut(self) -> None:
         self._waiting = None
-        if self._between_requests() and not self.transport.is_closing():
+        if self.is_idle and not self.transport.is_closing():
             self.transport.close()
 
-    def _between_requests(self) -> bool:
+    @property
+    def is_idle(self) -> bool:
+        """Whether no request is being answered."""
         return self.cycle is None or bool(self.cycle.response_complete)
 
 

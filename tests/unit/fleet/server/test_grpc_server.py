@@ -4,6 +4,7 @@ import contextlib
 import http.client
 import itertools
 import json
+import socket
 import ssl
 import threading
 import time
@@ -27,6 +28,7 @@ from halocline.fleet.core.effects import Refusal
 from halocline.fleet.core.state import LevelRange, Report
 from halocline.fleet.member.admin import AdminClient
 from halocline.fleet.member.loop import MemberLoop
+from halocline.fleet.server import grpc_server
 from halocline.fleet.server.audit import StrangerLog
 from halocline.fleet.server.auth import Access, Claims, Grant, Right, Tokens, digest, rights
 from halocline.fleet.server.commands import RIGHTS
@@ -231,12 +233,13 @@ def test_a_clock_an_hour_off_is_refused_and_written_down(channel, hosting, hours
 
 
 def test_a_coordinator_whose_date_most_callers_contradict_is_not_ready_until_it_is_right():
-    with embedded(in_memory(access=ACCESS)) as hosting, grpc.insecure_channel(f"127.0.0.1:{hosting.port}") as channel:
+    access = Access({digest(name): Grant(name, rights(["join"])) for name in ("etl", "load", "bi")})
+    with embedded(in_memory(access=access)) as hosting, grpc.insecure_channel(f"127.0.0.1:{hosting.port}") as channel:
 
         def call(name, minutes):
             clock = int((time.time() + 60 * minutes) * 1000)
             with contextlib.suppress(grpc.RpcError):
-                handshake(channel, identity=name, clock_ms=clock)
+                handshake(channel, secret=name, identity=name, clock_ms=clock)
 
         for name in ("etl", "load"):
             call(name, -11)
@@ -344,6 +347,21 @@ def test_kinds_of_refusals_that_are_too_many_to_be_told_apart_are_counted_togeth
     assert {call.actor: call.times for call in log.take()} == {"10.0.0.0": 1, "10.0.0.1": 1, "others": 4}
     assert log.dropped == 4
     assert log.take() == ()
+
+
+def test_whoever_connects_and_says_nothing_is_cut_off(monkeypatch):
+    options = [*(each for each in grpc_server._OPTIONS if "handshake" not in each[0]), (HANDSHAKE, 200)]
+    assert {name for name, _ in options} == {name for name, _ in grpc_server._OPTIONS}
+    monkeypatch.setattr(grpc_server, "_OPTIONS", tuple(options))
+    with (
+        embedded(in_memory(access=ACCESS)) as hosting,
+        socket.create_connection(("127.0.0.1", hosting.port), timeout=30) as connection,
+    ):
+        while connection.recv(1000):
+            pass
+
+
+HANDSHAKE = "grpc.server_handshake_timeout_ms"
 
 
 # Sessions.

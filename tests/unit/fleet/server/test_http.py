@@ -15,15 +15,19 @@ from starlette.routing import Route
 from tests.support.fleets import declared, in_memory, until
 
 from halocline.errors import HaloclineError, IncompatibleError, InputError, UnavailableError
+from halocline.fleet.core.clock import SystemClock
 from halocline.fleet.core.ladder_state import Policy
 from halocline.fleet.core.ladders import shipped
 from halocline.fleet.core.state import FleetTerms, LevelRange, Provenance, Report
 from halocline.fleet.member.admin import AdminClient
+from halocline.fleet.member.link import Link, LinkError
 from halocline.fleet.member.loop import MemberLoop
 from halocline.fleet.server.auth import Access, Grant, Right, digest, rights
+from halocline.fleet.server.connections import MOST_OF_ONE
 from halocline.fleet.server.hosting import Config, address, embedded
 from halocline.fleet.server.http import LARGEST_BODY, body_of, require, service_of
 from halocline.fleet.store import open_fleet_store
+from halocline.fleet.wire.endpoint import Endpoint
 
 ACCESS = Access({digest("s"): Grant("posters", rights(["join"]))}, anonymous=rights(["observe"]))
 
@@ -247,6 +251,52 @@ def test_whoever_sends_half_a_request_is_cut_off(hosting, sent, monkeypatch):
         while connection.recv(1000):
             pass
     assert call(hosting, "GET", "/health")[0] == 200
+
+
+def test_whoever_holds_connections_open_keeps_nobody_from_asking_for_health():
+    with contextlib.ExitStack() as stack, embedded(in_memory(http="127.0.0.1:0", access=ACCESS_ONLY)) as hosting:
+        for _ in range(MOST_OF_ONE + 60):
+            connection = stack.enter_context(socket.create_connection(("127.0.0.1", hosting.http_port), timeout=30))
+            connection.sendall(b"GET /health HT")
+        for _ in range(3):
+            assert call(hosting, "GET", "/health")[0] == 200
+
+
+def skewed(hosting, secret, name, hours=5):
+    """A handshake of a caller whose date is wrong, which is refused."""
+    clock = ShiftedDate()
+    clock.ahead = hours * 3_600_000
+    with pytest.raises(LinkError, match="clock"):
+        Link(Endpoint.parse(hosting.address, secret=secret), name, "operator", clock=clock).handshake()
+
+
+class ShiftedDate(SystemClock):
+    """The machine's clock with another date."""
+
+    ahead = 0
+
+    def wall(self):
+        return super().wall() + self.ahead
+
+
+def test_no_caller_alone_makes_a_coordinator_unhealthy_by_its_date():
+    secrets = {digest("v"): Grant("viewer", rights(["observe"])), digest("j"): Grant("joiner", rights(["join"]))}
+    with embedded(in_memory(http="127.0.0.1:0", access=Access(secrets))) as hosting:
+        for secret in ("v", "j"):
+            for name in ("x", "y", "z"):
+                skewed(hosting, secret, name)
+        assert call(hosting, "GET", "/health")[0] == 200
+
+
+def test_a_coordinator_is_unhealthy_if_the_dates_of_several_who_may_join_contradict_its_own():
+    secrets = {digest(name): Grant(name, rights(["join"])) for name in "abc"}
+    with embedded(in_memory(http="127.0.0.1:0", access=Access(secrets))) as hosting:
+        for name in "ab":
+            skewed(hosting, name, name)
+        assert call(hosting, "GET", "/health")[0] == 200
+        skewed(hosting, "c", "c")
+        status, body, _ = call(hosting, "GET", "/health")
+    assert (status, json.loads(body)["why"]) == (503, "the dates of most callers are 18,000 s ahead of ours")
 
 
 def flood(connection):
