@@ -139,6 +139,27 @@ def read_properties(store: Store) -> StoredProperties:
     )
 
 
+def write_again(store: Store) -> None:
+    """Writes the properties once more as they are, and whole where the file is torn.
+
+    Whoever has read them before cannot replace them any more.
+
+    Raises:
+        ConflictError: Somebody else replaces them at this moment.
+    """
+    path = f"{FOLDER}/{FILES[0]}"
+    try:
+        before = store.head(path).etag
+    except NotFoundError:
+        before = None
+    stored = read_properties(store)
+    data = encode(stored.pairs, datetime.now(UTC))
+    if (etag := stored.etag if stored.path == path else before) is None:
+        store.put_if_absent(path, data)
+    else:
+        store.put_if_match(path, data, etag)
+
+
 def properties(store: Store) -> dict[str, str]:
     """The properties of the table at the store's root.
 

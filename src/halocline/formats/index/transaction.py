@@ -19,6 +19,7 @@ import time
 import uuid
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -45,6 +46,7 @@ from halocline.formats.index.protocol import LEGACY, OWN, check_use, raised, ter
 from halocline.formats.index.snapshot import IndexSnapshot
 from halocline.formats.index.split.masks import deleted_rows, write_masks
 from halocline.formats.log.commit import Winner, land
+from halocline.formats.log.fence import fenced
 from halocline.formats.log.gate import WRITE, check_transition, own_release
 from halocline.formats.log.names import INDEX
 from halocline.schema.json_edge import dump
@@ -191,8 +193,6 @@ class IndexTransaction:
         before = None if self.snapshot is None or not self.snapshot.has_protocol else self.snapshot.protocol
         if before is not None:
             check_transition(before, terms.protocol, None, self.store.root)
-        if self._permit is not None and before != terms.protocol:
-            self._permit()
         info = {
             "timestamp": _now_ms(),
             "operation": operation,
@@ -202,14 +202,15 @@ class IndexTransaction:
             "txnId": str(uuid.uuid4()),
         }
         proposal = _IndexProposal(listed, before, terms, IndexCommitInfo(info), self)
-        landed = land(
-            self.store,
-            proposal,
-            self.read_version + 1,
-            path=INDEX.commit_path,
-            read=None if self.snapshot is None else self.snapshot.replay.segment.last_commit,
-            is_same=self._is_same_table,
-        )
+        with fenced(self._permit) if self._permit is not None and before != terms.protocol else nullcontext():
+            landed = land(
+                self.store,
+                proposal,
+                self.read_version + 1,
+                path=INDEX.commit_path,
+                read=None if self.snapshot is None else self.snapshot.replay.segment.last_commit,
+                is_same=self._is_same_table,
+            )
         self._keep_up(landed.version)
         return landed.version
 

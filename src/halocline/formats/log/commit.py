@@ -6,7 +6,8 @@ proposal tried first. The writer reads every winner in order, and after each one
 
 `land` promises that a proposal becomes at most one version, that every winner before that version has been looked
 at, and that somebody makes progress: a proposal only loses because another one landed. An answer that got lost on
-the way back is found again by reading the version, since a proposal knows its own file.
+the way back is found again by reading the version, since a proposal knows its own file. What stands in front of the
+work (`halocline.formats.log.fence`) is asked immediately before each attempt.
 
 A log that has become another one is refused: its table was deleted and made anew in the same place.
 
@@ -25,6 +26,7 @@ from datetime import UTC, datetime
 from typing import Final, Generic, Protocol, Self, TypeVar
 
 from halocline.errors import AlreadyExistsError, ConflictError, HaloclineError, NotFoundError, UnavailableError
+from halocline.formats.log.fence import check_fence
 from halocline.formats.log.names import LogEntry
 from halocline.storage.base import ObjectMeta, Store
 
@@ -192,6 +194,7 @@ def _put(
 ) -> bool:
     """Whether the file is there and ours; False if the version is taken by somebody else."""
     for attempt in range(1, _UNANSWERED_TRIES + 1):
+        _check_fence(version, attempt)
         try:
             store.put_if_absent(path, data)
         except AlreadyExistsError:
@@ -211,6 +214,20 @@ def _put(
         else:
             return True
     raise AssertionError("unreachable: the last try returns or raises")
+
+
+def _check_fence(version: int, attempt: int) -> None:
+    """Asks what stands in front of the work; after an attempt without an answer, a refusal tells no outcome."""
+    try:
+        check_fence()
+    except HaloclineError as error:
+        if attempt == 1:
+            raise
+        raise UnavailableError(
+            f"the store did not answer while committing version {version}, which is not tried again: {error.message}",
+            sides={"tried": f"{attempt - 1} times", "outcome": "unknown, the last try may still take effect"},
+            next_step=f"Look at version {version} before trying again.",
+        ) from error
 
 
 def _seen(store: Store, path: str, version: int) -> Winner | None:

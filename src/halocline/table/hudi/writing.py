@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from functools import wraps
 from typing import Final, ParamSpec, TypeVar
@@ -40,6 +40,7 @@ from halocline.formats.hudi.write.metadata_table import retire_metadata_table
 from halocline.formats.hudi.write.rollback import roll_back
 from halocline.formats.hudi.write.stream_batch import StreamBatch
 from halocline.formats.hudi.write.transaction import HudiWrite, begin_write
+from halocline.formats.log.fence import fenced
 from halocline.storage.base import Store
 from halocline.table.hudi.opened import HudiOpened
 
@@ -112,10 +113,9 @@ def completed(
     written = {path for stat in stats for path in (stat.path, *(stat.cdc_stats or ()))}
     # Attempts of tasks that did not count have left files that would be taken for others of the same instant.
     table.store.delete_many([path for path, _ in marked_files(table.store, write.time) if path not in written])
-    with table_lock(table.store):
+    uses_level = write.config.version >= FIRST_OF_LAYOUT_2
+    with table_lock(table.store), fenced(table.check_lease) if uses_level else nullcontext():
         _check_version(table.store, write.config)
-        if write.config.version >= FIRST_OF_LAYOUT_2:
-            table.check_lease()
         if batch is not None and batch.is_in(HudiTimeline.load(table.store, write.config)):
             roll_back(table.store, write.config, write.instant)
             return 0

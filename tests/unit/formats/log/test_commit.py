@@ -9,7 +9,8 @@ import pytest
 from tests.support.faulty_store import FaultyStore
 
 from halocline.errors import ConflictError, UnavailableError
-from halocline.formats.log.commit import Landed, Winner, land
+from halocline.formats.log.commit import Landed, Winner, is_refused, land
+from halocline.formats.log.fence import fenced
 from halocline.storage.memory import MemoryStore
 
 
@@ -148,3 +149,43 @@ def test_a_log_that_begins_with_a_checkpoint_alone_takes_its_next_version(name):
     store = MemoryStore()
     store.put(f"log/{name}", b"")
     assert commit(store, Note("next"), version=6).version == 6
+
+
+def test_what_stands_in_front_is_asked_before_each_attempt_and_its_refusal_writes_nothing():
+    store, asked = MemoryStore(), []
+
+    def check() -> None:
+        asked.append(store.exists(path(0)))
+        if asked[-1]:
+            raise ConflictError("somebody has taken over", condition="ROLLOUT_RUNNING")
+
+    class Overtaken(MemoryStore):
+        def put_if_absent(self, name: str, data: bytes) -> str:
+            if not store.exists(path(0)):
+                store.put(path(0), b"other@0")
+            return store.put_if_absent(name, data)
+
+        def fetch(self, name: str):
+            return store.fetch(name)
+
+        def head(self, name: str):
+            return store.head(name)
+
+    with fenced(check), pytest.raises(ConflictError, match="taken over"):
+        commit(Overtaken(), Note("a"))
+    assert asked == [False, True], "the version was taken between the question and the put"
+    assert [meta.path for meta in store.list()] == [path(0)]
+
+
+def test_a_refusal_after_an_attempt_without_an_answer_says_that_the_outcome_is_unknown():
+    store, asked = FaultyStore(MemoryStore()).transient(1, times=2), []
+
+    def check() -> None:
+        asked.append(1)
+        if len(asked) > 1:
+            raise ConflictError("somebody has taken over", condition="ROLLOUT_RUNNING")
+
+    with fenced(check), pytest.raises(UnavailableError, match="somebody has taken over") as caught:
+        commit(store, Note("a"))
+    assert "unknown" in caught.value.sides["outcome"]
+    assert not is_refused(caught.value), "the files of the commit stay"

@@ -22,6 +22,7 @@ from __future__ import annotations
 import time
 import uuid
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from itertools import compress
 from typing import Any
@@ -49,6 +50,7 @@ from halocline.formats.delta.snapshot import access
 from halocline.formats.delta.snapshot.snapshot import Snapshot
 from halocline.formats.log import gate
 from halocline.formats.log.commit import Winner, land
+from halocline.formats.log.fence import fenced
 from halocline.formats.log.gate import own_release
 from halocline.formats.log.names import DELTA
 from halocline.storage.base import Store
@@ -214,17 +216,17 @@ class Transaction:
             actions = [*configuration.actions_since(self.before), *actions]
         actions = tuple(actions)
         intent = self._prepared(actions, said, dropped_feature, row_id_mark)
-        if self._permit is not None and (uses_level or any(isinstance(each, ProtocolAction) for each in actions)):
-            self._permit()
+        uses_level = uses_level or any(isinstance(each, ProtocolAction) for each in actions)
         proposal = _Proposal(intent, self._ground(intent, revalidate), self._txn_id)
-        landed = land(
-            self.store,
-            proposal,
-            self.read_version + 1,
-            path=DELTA.commit_path,
-            read=None if self.snapshot is None else self.snapshot.replay.segment.last_commit,
-            is_same=self._is_same_table,
-        )
+        with fenced(self._permit) if self._permit is not None and uses_level else nullcontext():
+            landed = land(
+                self.store,
+                proposal,
+                self.read_version + 1,
+                path=DELTA.commit_path,
+                read=None if self.snapshot is None else self.snapshot.replay.segment.last_commit,
+                is_same=self._is_same_table,
+            )
         known = None if self.snapshot is None else self.snapshot.replay.known
         done = Done(landed.version, landed.proposal.intent, self.before, landed.proposal.passed, self._release, known)
         self.outcome = Outcome(landed.version, losses=landed.losses)

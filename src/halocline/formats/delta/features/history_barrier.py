@@ -20,6 +20,7 @@ from halocline.formats.delta.log.checkpoint_write import write_checkpoint
 from halocline.formats.delta.log.replay import Replay
 from halocline.formats.delta.log.timestamps import increasing, text_of
 from halocline.formats.delta.snapshot.snapshot import Snapshot
+from halocline.formats.log.fence import check_fence
 from halocline.formats.log.names import DELTA, FileKind
 from halocline.formats.log.segment import complete_checkpoints, list_files
 
@@ -62,6 +63,7 @@ def has_checkpoint_from(work: DropWork, version: int) -> bool:
 def truncate(work: DropWork, snapshot: Snapshot) -> None:
     """Deletes history that is past the retention for dropping features."""
     work.reopen()
+    check_fence()
     clean_log(
         work.store,
         snapshot.configuration,

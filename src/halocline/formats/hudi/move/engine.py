@@ -40,6 +40,7 @@ from halocline.formats.hudi.properties import (
     encode,
     read_properties,
     table_version,
+    write_again,
 )
 from halocline.formats.hudi.snapshot import HudiSnapshot
 from halocline.formats.hudi.timeline.instant import order
@@ -47,6 +48,7 @@ from halocline.formats.hudi.timeline.timeline import HudiTimeline
 from halocline.formats.hudi.write.heartbeat import is_alive
 from halocline.formats.hudi.write.metadata_table import METADATA_KEYS, delete_metadata_table
 from halocline.formats.hudi.write.rollback import failed_writes, roll_back
+from halocline.formats.log.fence import check_fence
 from halocline.storage.base import Store
 
 GRACE_S: Final = 24 * 3600.0
@@ -81,9 +83,11 @@ def apply_move(
     """
     check_grace(grace_s)
     with lock or nullcontext():
+        check_fence()
         _begin(store, move)
         run = _Run(store, move.source, move.target, grace_s, move)
         for stage in move.stages:
+            check_fence()
             _ACTIONS[stage.kind](run)
     return _config(store)
 
@@ -120,6 +124,7 @@ def resume_move(
         if read_record(store).pending != pending:  # another process has finished it meanwhile
             return now
         run = _Run(store, _at(now, _layout_of(pending.source), pending.folder, pending.archive), now, grace_s, None)
+        check_fence()
         store.delete(_BACKUP)
         if pending.drops_metadata_table:
             _drop_metadata_table(run)
@@ -285,9 +290,11 @@ def _flip(run: _Run) -> None:
         pairs |= {keys.COPIED_TIMELINE: "true"} | ({keys.WATERMARK: max(writes, key=order)} if writes else {})
     old = encode(stored.pairs, datetime.now(UTC))
     if stored.path != _PROPERTIES:  # the file itself is torn: make it whole before it is replaced
-        run.store.put(_PROPERTIES, old)
-        stored = read_properties(run.store)
+        check_fence()
+        write_again(run.store)
+        stored = _check_planned(run.store, run.source)
     run.store.put(_BACKUP, old)
+    check_fence()
     run.store.put_if_match(_PROPERTIES, encode(pairs, datetime.now(UTC)), stored.etag or "")
     run.store.delete(_BACKUP)
 

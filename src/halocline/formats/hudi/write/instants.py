@@ -14,6 +14,7 @@ from halocline.formats.hudi.configuration import HudiTableConfig
 from halocline.formats.hudi.timeline.instant import ENDS_AS, HudiInstant, InstantState, file_name
 from halocline.formats.hudi.timeline.timeline import HudiTimeline
 from halocline.formats.hudi.write.times import next_time
+from halocline.formats.log.fence import check_fence
 from halocline.storage.base import Store
 
 
@@ -54,5 +55,6 @@ def put_completed(store: Store, config: HudiTableConfig, instant: HudiInstant, b
     if config.layout > 1:
         done = replace(done, completion=next_time(HudiTimeline.load(store, config)))
     done = replace(done, path=f"{config.timeline_folder}/{file_name(done)}")
+    check_fence()
     store.put_if_absent(done.path, body)
     return done

@@ -14,6 +14,7 @@ from typing import Final
 from halocline.errors import ConflictError
 from halocline.formats.hudi.configuration import METADATA_PARTITIONS, HudiTableConfig
 from halocline.formats.hudi.properties import FILES, FOLDER, encode, read_properties
+from halocline.formats.log.fence import check_fence
 from halocline.storage.base import Store
 
 METADATA_FOLDERS: Final = (f"{FOLDER}/metadata", f"{FOLDER}/.index_defs")
@@ -46,6 +47,7 @@ def retire_metadata_table(store: Store, config: HudiTableConfig) -> HudiTableCon
     for _ in range(10):
         stored = read_properties(store)
         pairs = {key: value for key, value in stored.pairs.items() if key not in METADATA_KEYS}
+        check_fence()
         try:
             store.put_if_match(f"{FOLDER}/{FILES[0]}", encode(pairs, datetime.now(UTC)), stored.etag or "")
         except ConflictError:
