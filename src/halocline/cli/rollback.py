@@ -27,9 +27,8 @@ def show(
         from halocline.fleet.member.admin import operator_name
         from halocline.plan.apply.backwards import note_taken_back, saved_way_back
         from halocline.plan.apply.fleetwatch import FleetWatch
-        from halocline.plan.apply.journal import home_of
-        from halocline.plan.apply.lease import RolloutLease
         from halocline.plan.apply.status import status_of
+        from halocline.plan.apply.takeover import holding_lake
         from halocline.plan.explanation import explain
         from halocline.plan.file import SavedPlan
         from halocline.plan.rendering import to_text
@@ -43,7 +42,7 @@ def show(
     if back is None or status_of(back).state == "finished":
         watch = FleetWatch(saved, asked.members or saved.members_file, asked.fleet or saved.fleet)
         # While somebody applies the plan, what is to be taken back still grows.
-        with RolloutLease(home_of(saved.lake), operator_name(), saved.plan.id):
+        with holding_lake(saved.lake, operator_name(), saved.plan.id) as lease:
             back, way = saved_way_back(saved, watch)
             sys.stdout.write(to_text(explain(back.plan, title=f"Way back of plan {saved.plan.id}")) + "\n")
             if way.why:
@@ -51,7 +50,7 @@ def show(
             if dry_run:
                 return CHANGES
             back.save(kept)
-            note_taken_back(saved, back, operator_name())
+            note_taken_back(saved, back, lease)
     elif dry_run:
         sys.stdout.write(to_text(explain(back.plan, title=f"Way back of plan {saved.plan.id}, under way")) + "\n")
         return CHANGES

@@ -47,6 +47,7 @@ from halocline.plan.apply.backwards import note_taken_back, saved_way_back
 from halocline.plan.apply.engine import apply_plan
 from halocline.plan.apply.fleetwatch import FleetWatch
 from halocline.plan.apply.levels import raise_level
+from halocline.plan.apply.takeover import holding_lake
 from halocline.plan.apply.walk import ApplyOptions
 from halocline.plan.core.plan import Plan
 from halocline.plan.explanation import explain
@@ -168,7 +169,8 @@ def _tell(story: Story, place: Workplace, admin: AdminClient, pipelines: dict[st
     story.chapter("4  All of it back again")
     back, way = saved_way_back(saved, FleetWatch(saved, fleet=place.fleet))
     story.check("the way back is open to the very beginning", not way.why)
-    note_taken_back(saved, back, "demo")
+    with holding_lake(saved.lake, "demo", saved.plan.id) as lease:
+        note_taken_back(saved, back, lease)
     story.show(to_text(explain(back.plan, title=f"The way back from {plan.id}")))
     _apply(story, place, pipelines, back, "take it back")
     story.check("the Hudi table is at version 6 again", _protocol(place, EVENTS) == "hudi(6)")

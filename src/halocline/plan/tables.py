@@ -12,7 +12,7 @@ from halocline.compat.features import feature, features
 from halocline.compat.metadata import TableMetadata
 from halocline.compat.protocol import Protocol
 from halocline.compat.terms import Terms
-from halocline.errors import HaloclineError, UnsupportedError
+from halocline.errors import HaloclineError, UnavailableError, UnsupportedError
 from halocline.formats.base import TableFormat, detect_format
 from halocline.formats.delta.features.support import propose
 from halocline.formats.delta.log.header import TableHeader, read_sound_header
@@ -53,12 +53,18 @@ def terms_now(store: Store) -> tuple[Terms, str]:
     return found.terms, found.fingerprint
 
 
-def fingerprint_now(store: Store) -> str:
-    """The fingerprint of a table as it is; of one that cannot be read, why."""
+def state_now(store: Store) -> tuple[Terms | None, str]:
+    """The terms of a table as they are, and its fingerprint; of one that cannot be read, why.
+
+    Raises:
+        UnavailableError: The store cannot be asked, so nothing is known of the table.
+    """
     try:
-        return terms_now(store)[1]
+        return terms_now(store)
+    except UnavailableError:
+        raise
     except HaloclineError as error:
-        return error.message
+        return None, error.message
 
 
 def _selected(name: str, target: Target) -> bool:

@@ -18,9 +18,10 @@ from halocline.formats.base import formats_at
 from halocline.plan.action import TableAction, Verb
 from halocline.plan.apply.fleetwatch import FleetWatch
 from halocline.plan.apply.journal import FINISHED, MOVED, MOVING, TAKEN_BACK, UPGRADED, Journal
+from halocline.plan.apply.lease import RolloutLease
 from halocline.plan.core.plan import MemberUpgrade, Plan, PlannedMove, Stage
 from halocline.plan.file import SavedPlan
-from halocline.plan.tables import fingerprint_now
+from halocline.plan.tables import state_now
 
 AS_BEFORE: Final = "the settings it had before"
 """What a member that goes back runs with."""
@@ -110,14 +111,14 @@ def saved_way_back(saved: SavedPlan, watch: FleetWatch) -> tuple[SavedPlan, WayB
             next_step="See what was done: halocline status FILE",
         )
     releases = {name: str(seen.release_of(name) or was) for name, was in saved.plan.members}
-    now = {name: fingerprint_now(saved.store(name)) for name in saved.places}
+    now = {name: state_now(saved.store(name))[1] for name in saved.places}
     plan = Plan(found.stages, tables=tuple(now.items()), members=tuple(releases.items()), accepted=saved.plan.accepted)
     return replace(saved, plan=plan), found
 
 
-def note_taken_back(saved: SavedPlan, back: SavedPlan, by: str) -> None:
+def note_taken_back(saved: SavedPlan, back: SavedPlan, lease: RolloutLease) -> None:
     """Notes in the journal of a plan that it is being taken back, so that nobody goes on with it."""
-    journal = Journal.open(saved.lake, saved.plan.id, by)
+    journal = Journal.open(saved.lake, saved.plan.id, lease.by, lease.token)
     if not journal.has(TAKEN_BACK, 0, back.plan.id):
         journal.write(TAKEN_BACK, subject=back.plan.id, detail=FINISHED)
 

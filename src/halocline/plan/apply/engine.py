@@ -23,6 +23,8 @@ from halocline.errors import (
     UnavailableError,
 )
 from halocline.fleet.member.connect import connect
+from halocline.formats.log.fence import fenced
+from halocline.plan.apply.as_planned import AsPlanned, stale
 from halocline.plan.apply.fleetwatch import FleetWatch, SeenMembers, moved_since
 from halocline.plan.apply.journal import (
     BEGUN,
@@ -39,15 +41,14 @@ from halocline.plan.apply.journal import (
 from halocline.plan.apply.lease import RolloutLease
 from halocline.plan.apply.levels import make_room
 from halocline.plan.apply.table_move import TableMover
+from halocline.plan.apply.takeover import holding_lake
 from halocline.plan.apply.walk import ApplyOptions, Pause, Paused, Reporter
 from halocline.plan.core.plan import MemberUpgrade, PlannedMove, Stage
 from halocline.plan.file import SavedPlan
-from halocline.plan.tables import fingerprint_now
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_AT_ONCE: Final = 16
 _TABLES_AT_ONCE: Final = 4
 
 
@@ -80,9 +81,8 @@ def apply_plan(
     """
     chosen = options or ApplyOptions()
     chosen.policy.check(saved.plan)
-    journal = Journal.open(saved.lake, saved.plan.id, by)
-    with RolloutLease(journal.store, by, saved.plan.id) as lease, _in_front_of_tables(watch, saved.plan.id):
-        journal.catch_up()
+    with holding_lake(saved.lake, by, saved.plan.id) as lease, _in_front_of_tables(watch, saved.plan.id):
+        journal = Journal.open(saved.lake, saved.plan.id, by, lease.token)
         check_not_taken_back(journal)
         return _Walk(saved, watch, reporter, journal, lease, spark, chosen, sleep).run()
 
@@ -121,6 +121,11 @@ class _Walk:
     sleep: Callable[[float], None]
     _sighting: SeenMembers | None = None
     _to_confirm: set[str] = field(default_factory=set)
+    _compared: int = 0
+
+    @property
+    def _as_planned(self) -> AsPlanned:
+        return AsPlanned(self.saved, self.journal)
 
     @property
     def _mover(self) -> TableMover:
@@ -131,6 +136,7 @@ class _Walk:
     def run(self) -> Pause | None:
         if not self.journal.has(BEGUN):
             self._check_not_moved()
+            self._compared = 1
             self.journal.keep(self.saved.encode())
             self.journal.write(BEGUN, detail=f"{len(self.saved.plan.stages)} stages")
         self._to_confirm = set(self.options.confirmed)
@@ -166,8 +172,11 @@ class _Walk:
 
     def _until_done(self, number: int, stage: Stage) -> Pause | None:
         while True:
-            self.lease.renew()
             try:
+                self.lease.check()
+                if self._compared < number:
+                    self._as_planned.check(number)
+                    self._compared = number
                 self._check_window()
                 self._check_soaked(number)
                 self._check_members_stay(number)
@@ -202,23 +211,15 @@ class _Walk:
 
     def _check_not_moved(self) -> None:
         """Refuses a plan for other tables or members than there are."""
-        was = dict(self.saved.plan.tables)
-        with ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="halocline-apply") as pool:
-            now = dict(zip(was, pool.map(lambda name: fingerprint_now(self.saved.store(name)), was), strict=True))
-        tables = {name: now[name] for name in was if now[name] != was[name]}
+        tables = self._as_planned.changes(0)
         members = moved_since(self.saved, self._seen(), dict(self.saved.plan.members))
         if tables or members:
-            sides = {f"table {name}": f"was {was[name]}, is {found}" for name, found in list(tables.items())[:5]}
+            sides = {f"table {name}": change for name, change in list(tables.items())[:5]}
             releases = dict(self.saved.plan.members)
             sides |= {
                 f"member {name}": f"was {releases[name]}, is {found}" for name, found in list(members.items())[:5]
             }
-            raise ConflictError(
-                f"{len(tables)} tables and {len(members)} members have moved since the plan was made",
-                condition="PLAN_STALE",
-                sides=sides,
-                next_step="Plan again: halocline plan LAKE --out FILE",
-            )
+            raise stale(f"{len(tables)} tables and {len(members)} members have moved since the plan was made", sides)
 
     def _check_window(self) -> None:
         window = self.options.policy.quiet(datetime.now(UTC))
@@ -310,9 +311,9 @@ class _Walk:
     def _tried(self, number: int, move: PlannedMove) -> Paused | None:
         """Moves a table; what it waits for if it cannot be moved yet."""
         try:
-            self.lease.renew()
             self._check_window()
-            self._mover.move(number, move)
+            with fenced(self.lease.check):
+                self._mover.move(number, move)
         except Paused as paused:
             return paused
         return None

@@ -1,7 +1,8 @@
 """The journal of a rollout: entries one after the other, each an object of its own that is never changed.
 
 The number of an entry is its name, and the store takes each name once, so two processes that write at the same time
-are noticed. Reading all entries gives what has been done.
+are noticed. Each entry has the token of the lease that it was written under; behind an entry with a greater one no
+older holder writes any more. Reading all entries gives what has been done.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ PLAN_FILE: Final = "plan.json"
 
 BEGUN, UPGRADED, MOVING, MOVED, VERIFIED, WAITING = "begun", "upgraded", "moving", "moved", "verified", "waiting"
 STAGE_DONE, FINISHED, CONFIRMED, TAKEN_BACK = "stage done", "finished", "confirmed", "taken back"
+TAKEN_OVER = "taken over"
 
 
 class JournalEntry(msgspec.Struct, frozen=True, rename="camel"):
@@ -36,6 +38,8 @@ class JournalEntry(msgspec.Struct, frozen=True, rename="camel"):
         detail: What to know about it.
         by: Who did it.
         at_ms: When.
+        token: The token of the lease that it was written under; 0 for none.
+        fingerprint: The state of the table that it tells of, right after that; empty for none.
     """
 
     kind: str
@@ -44,6 +48,8 @@ class JournalEntry(msgspec.Struct, frozen=True, rename="camel"):
     detail: str = ""
     by: str = ""
     at_ms: int = 0
+    token: int = 0
+    fingerprint: str = ""
 
 
 @dataclass
@@ -54,17 +60,20 @@ class Journal:
         store: Where the lake lies.
         plan: The plan's id.
         by: Who writes.
+        token: The token of the lease under which is written; 0 for none.
     """
 
     store: Store
     plan: str
     by: str = ""
+    token: int = 0
     entries: list[JournalEntry] = field(default_factory=list)
+    _newest: JournalEntry | None = None
     _by_subject: dict[tuple[str, int], dict[str, JournalEntry]] = field(default_factory=dict, repr=False)
     _lock: Lock = field(default_factory=Lock, repr=False)
 
     @staticmethod
-    def open(place: str, plan: str, by: str = "") -> Journal:
+    def open(place: str, plan: str, by: str = "", token: int = 0) -> Journal:
         """The journal of a plan, with everything that was written so far.
 
         Example:
@@ -73,7 +82,7 @@ class Journal:
             >>> [each.kind for each in Journal.open("memory://journal-example", "3f2a").entries]
             ['begun']
         """
-        journal = Journal(home_of(place), plan, by)
+        journal = Journal(home_of(place), plan, by, token)
         journal.catch_up()
         return journal
 
@@ -85,18 +94,21 @@ class Journal:
                 return
             self._take(msgspec.json.decode(self.store.get(path), type=JournalEntry))
 
-    def write(self, kind: str, stage: int = 0, subject: str = "", detail: str = "") -> None:
+    def write(self, kind: str, stage: int = 0, subject: str = "", detail: str = "", fingerprint: str = "") -> None:
         """Adds an entry.
 
         Raises:
-            ConflictError: Somebody else writes to the same journal.
+            ConflictError: Somebody else writes to the same journal, or has taken the rollout over.
         """
         with self._lock:
-            entry = JournalEntry(kind, stage, subject, detail, self.by, time.time_ns() // 1_000_000)
+            self._check_token()
+            now_ms = time.time_ns() // 1_000_000
+            entry = JournalEntry(kind, stage, subject, detail, self.by, now_ms, self.token, fingerprint)
             try:
                 self.store.put_if_absent(self._path(len(self.entries)), msgspec.json.encode(entry))
             except AlreadyExistsError:
                 self.catch_up()
+                self._check_token()
                 other = self.entries[-1].by if self.entries else "somebody"
                 raise ConflictError(
                     f"{other} applies plan {self.plan} as well",
@@ -104,6 +116,17 @@ class Journal:
                     next_step="See what is being done: halocline status",
                 ) from None
             self._take(entry)
+
+    def _check_token(self) -> None:
+        """Refuses whoever has held the lease before somebody else did: it woke up too late."""
+        newest = self._newest
+        if newest is not None and newest.token > self.token:
+            raise ConflictError(
+                f"{newest.by} has taken over the rollout of plan {self.plan}",
+                condition="ROLLOUT_RUNNING",
+                sides={"you are": f"{self.by}, token {self.token}", "took over": f"{newest.by}, token {newest.token}"},
+                next_step="See how far it is: halocline status LAKE --watch",
+            )
 
     def keep(self, plan: bytes) -> None:
         """Keeps the plan itself next to its journal, for those who look at the lake."""
@@ -128,6 +151,8 @@ class Journal:
 
     def _take(self, entry: JournalEntry) -> None:
         self.entries.append(entry)
+        if self._newest is None or entry.token >= self._newest.token:
+            self._newest = entry
         self._by_subject.setdefault((entry.kind, entry.stage), {})[entry.subject] = entry
 
     def _path(self, number: int) -> str:

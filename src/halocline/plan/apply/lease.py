@@ -1,8 +1,15 @@
 """The lease of a rollout: one process applies plans to a lake at a time, and another is told who.
 
-The lease is an object in the lake. It is taken by creating it, kept by replacing it, and both succeed for one process
-only. A process that ended without giving it back holds it until it runs out; on the same machine, where it can be seen
-that the process is gone, it is taken over at once.
+The lease is an object in the lake. It is taken by creating or replacing it, kept by replacing it, and each of these
+succeeds for one process only. While a process holds it, a thread renews it beside the work, however long that takes. A
+process that ended without giving it back holds it until it runs out; on the same machine, where it can be seen that the
+process is gone, it is taken over at once.
+
+A process that is stopped cannot renew it, and may wake up when somebody else has taken over. So each holder has a
+*token*, greater than those of all before it, and behind an entry with a greater token the journal refuses it.
+`RolloutLease.check` looks into the lake, and is asked immediately before each commit. Plans whose holders may still
+live when their lease is taken over are *overtaken*; the lease names them until somebody has fenced them off
+(`halocline.plan.apply.takeover`).
 """
 
 from __future__ import annotations
@@ -11,22 +18,36 @@ import os
 import socket
 import time
 from dataclasses import dataclass, field
-from threading import Lock
+from threading import Event, Lock, Thread
 from typing import Final
 
 import msgspec
 
-from halocline.errors import AlreadyExistsError, ConflictError, NotFoundError
+from halocline.errors import AlreadyExistsError, ConflictError, HaloclineError, NotFoundError
 from halocline.plan.apply.journal import FOLDER
 from halocline.storage.base import Store
 from halocline.storage.process import is_process
 
 LEASE_S: Final = 60.0
 _PATH: Final = f"{FOLDER}/lease.json"
+_SHORTEST_PAUSE_S: Final = 0.01
+_CLOCK: Final = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+"""A clock that goes on while the machine sleeps, where there is one."""
 
 
 class LeaseHolder(msgspec.Struct, frozen=True, rename="camel"):
-    """Who applies which plan."""
+    """Who applies which plan.
+
+    Attributes:
+        by: Who.
+        plan: Which plan.
+        host: On which machine.
+        process: In which process of it.
+        since_ms: Since when.
+        until_ms: Until when, unless it is renewed; 0 once it was given back.
+        token: A number greater than that of every holder before.
+        overtaken: Plans whose holders may still live, and which nobody has fenced off yet.
+    """
 
     by: str
     plan: str
@@ -34,13 +55,23 @@ class LeaseHolder(msgspec.Struct, frozen=True, rename="camel"):
     process: int
     since_ms: int
     until_ms: int
+    token: int = 0
+    overtaken: tuple[str, ...] = ()
+
+    @property
+    def is_given_back(self) -> bool:
+        """Whether its holder has given it back."""
+        return self.until_ms == 0
+
+    @property
+    def is_gone(self) -> bool:
+        """Whether its process can be seen to be gone."""
+        return self.host == socket.gethostname() and not is_process(self.process)
 
     @property
     def is_over(self) -> bool:
         """Whether it has run out, or its process can be seen to be gone."""
-        if self.until_ms <= _now():
-            return True
-        return self.host == socket.gethostname() and not is_process(self.process)
+        return self.until_ms <= _now() or self.is_gone
 
 
 @dataclass
@@ -51,78 +82,144 @@ class RolloutLease:
         store: Where the lake lies.
         by: Who applies.
         plan: Which plan.
+        token: The number of this holder; 0 before it holds the lease.
+        overtaken: Plans whose holders may still live, and which are to be fenced off.
     """
 
     store: Store
     by: str
     plan: str
+    token: int = 0
+    overtaken: tuple[str, ...] = ()
     _etag: str = ""
     _since_ms: int = 0
-    _renewed: float = 0.0
+    _renewed_s: float = 0.0
+    _lost: ConflictError | None = None
     _lock: Lock = field(default_factory=Lock, repr=False)
+    _given_back: Event = field(default_factory=Event, repr=False)
+    _renewing: Thread | None = None
 
     def __enter__(self) -> RolloutLease:
-        self._since_ms = _now()
+        self._since_ms = self.token = _now()
+        began_s = _clock_s()
         try:
-            self._etag = self.store.put_if_absent(_PATH, self._told())
+            self._etag = self.store.put_if_absent(_PATH, self._encoded())
         except AlreadyExistsError:
             self._take_over()
-        self._renewed = time.monotonic()
+        self._renewed_s = began_s
+        self._renewing = Thread(target=self._keep, name="halocline-rollout-lease", daemon=True)
+        self._renewing.start()
         return self
 
     def __exit__(self, *_: object) -> None:
-        holder = holder_of(self.store)
-        if holder is not None and (holder.process, holder.since_ms) == (os.getpid(), self._since_ms):
-            self.store.delete(_PATH)
+        self._given_back.set()
+        if self._renewing is not None:
+            self._renewing.join()
+        with self._lock:
+            try:
+                self._etag = self.store.put_if_match(_PATH, self._encoded(until_ms=0), self._etag)
+            except HaloclineError:
+                return  # somebody else has it, or it runs out by itself
 
-    def renew(self) -> None:
-        """Keeps it; asks the store only as often as it takes.
+    def check(self) -> None:
+        """Makes sure that nobody else has taken over, as the lake says at this moment.
 
         Raises:
-            ConflictError: It ran out, and somebody else has it now.
+            ConflictError: It ran out, and somebody else has taken it.
+            UnavailableError: The lake cannot be asked.
         """
         with self._lock:
-            if time.monotonic() - self._renewed < LEASE_S / 4:
-                return
+            if self._lost is None and _clock_s() - self._renewed_s < LEASE_S / 2:
+                holder = holder_of(self.store)
+                if holder is not None and holder.token == self.token:
+                    return
+                self._lost = _taken(holder, self.by)
+            if self._lost is None:
+                self._renew()
+            if self._lost is not None:
+                raise self._lost
+
+    def forget_overtaken(self) -> None:
+        """Notes in the lake that the plans that were overtaken have been fenced off."""
+        with self._lock:
+            self.overtaken = ()
+            self._renew()
+            if self._lost is not None:
+                raise self._lost
+
+    def _keep(self) -> None:
+        """Renews the lease beside the work, for as long as the process lives and holds it."""
+        while not self._given_back.wait(max(LEASE_S / 4, _SHORTEST_PAUSE_S)):
+            with self._lock:
+                if self._lost is not None:
+                    return
+                try:
+                    self._renew()
+                except HaloclineError:
+                    continue  # the lake may answer the next time; before each commit it is asked anyway
+
+    def _renew(self) -> None:
+        began_s = _clock_s()
+        try:
+            self._etag = self.store.put_if_match(_PATH, self._encoded(), self._etag)
+        except ConflictError:
             try:
-                self._etag = self.store.put_if_match(_PATH, self._told(), self._etag)
-            except ConflictError:
-                raise _taken(holder_of(self.store), self.by) from None
-            self._renewed = time.monotonic()
+                data, meta = self.store.fetch(_PATH)
+            except NotFoundError:
+                self._lost = _taken(None, self.by)
+                return
+            holder = msgspec.json.decode(data, type=LeaseHolder)
+            if holder.token != self.token or holder.is_given_back:
+                self._lost = _taken(None if holder.is_given_back else holder, self.by)
+                return
+            # The answer to an earlier renewal was lost on its way.
+            self._etag = self.store.put_if_match(_PATH, self._encoded(), meta.etag or "")
+        self._renewed_s = began_s
 
     def _take_over(self) -> None:
         try:
             data, meta = self.store.fetch(_PATH)
         except NotFoundError:
-            self._etag = self.store.put_if_absent(_PATH, self._told())
+            self._create()
             return
         holder = msgspec.json.decode(data, type=LeaseHolder)
         if not holder.is_over or meta.etag is None:
             raise _taken(holder, self.by)
+        self.token = max(self.token, holder.token + 1)
+        left = () if holder.is_given_back or holder.is_gone else (holder.plan,)
+        self.overtaken = tuple(dict.fromkeys((*holder.overtaken, *left)))
         try:
-            self._etag = self.store.put_if_match(_PATH, self._told(), meta.etag)
+            self._etag = self.store.put_if_match(_PATH, self._encoded(), meta.etag)
         except ConflictError:
             raise _taken(holder_of(self.store), self.by) from None
 
-    def _told(self) -> bytes:
-        until = _now() + int(LEASE_S * 1000)
+    def _create(self) -> None:
+        try:
+            self._etag = self.store.put_if_absent(_PATH, self._encoded())
+        except AlreadyExistsError:
+            raise _taken(holder_of(self.store), self.by) from None
+
+    def _encoded(self, until_ms: int | None = None) -> bytes:
+        until = _now() + int(LEASE_S * 1000) if until_ms is None else until_ms
+        host, process = socket.gethostname(), os.getpid()
         return msgspec.json.encode(
-            LeaseHolder(self.by, self.plan, socket.gethostname(), os.getpid(), self._since_ms, until)
+            LeaseHolder(self.by, self.plan, host, process, self._since_ms, until, self.token, self.overtaken)
         )
 
 
 def holder_of(store: Store) -> LeaseHolder | None:
     """Who applies a plan to a lake; None if nobody does."""
     try:
-        return msgspec.json.decode(store.get(_PATH), type=LeaseHolder)
+        holder = msgspec.json.decode(store.get(_PATH), type=LeaseHolder)
     except NotFoundError:
         return None
+    return None if holder.is_given_back else holder
 
 
 def _taken(holder: LeaseHolder | None, by: str) -> ConflictError:
     who = holder.by if holder else "somebody else"
     return ConflictError(
-        f"{who} is applying plan {holder.plan if holder else 'another plan'} to this lake",
+        f"{who} is applying plan {holder.plan} to this lake" if holder else f"{who} has taken the lease of this lake",
         condition="ROLLOUT_RUNNING",
         sides={
             "you are": f"{by}, process {os.getpid()}",
@@ -130,6 +227,10 @@ def _taken(holder: LeaseHolder | None, by: str) -> ConflictError:
         },
         next_step="See how far it is: halocline status LAKE --watch",
     )
+
+
+def _clock_s() -> float:
+    return time.clock_gettime(_CLOCK)
 
 
 def _now() -> int:

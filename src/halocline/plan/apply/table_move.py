@@ -13,7 +13,9 @@ from halocline.compat.breaks import Client, breaks
 from halocline.compat.terms import ProtocolChange, Terms
 from halocline.errors import ConflictError, HaloclineError, IncompatibleError, NotYetError
 from halocline.fleet.member.gatekeeper import level_of
+from halocline.formats.log.fence import fenced
 from halocline.plan.action import TableAction
+from halocline.plan.apply.as_planned import AsPlanned
 from halocline.plan.apply.fleetwatch import FleetWatch, SeenMembers
 from halocline.plan.apply.journal import MOVED, MOVING, VERIFIED, Journal
 from halocline.plan.apply.levels import raise_level
@@ -52,6 +54,7 @@ class TableMover:
     def move(self, number: int, move: PlannedMove) -> None:
         """Moves a table and verifies it, from wherever the journal says that it stands; raises `Paused` to wait."""
         action = TableAction.parse(move.action)
+        self._check_as_planned(number, move)
         now, _ = terms_now(self.saved.store(move.table))
         begun = self.journal.has(MOVING, number, move.table)
         if not action.is_done(now):
@@ -60,13 +63,20 @@ class TableMover:
             before = self._checkup(move)
             self.journal.write(MOVING, number, move.table, "" if before is None else _encoded(before))
         if not action.is_done(now) or begun:
-            self._carry_out(action, move)
+            with fenced(lambda: self._check_as_planned(number, move)):
+                self._carry_out(action, move)
         if not self.journal.has(MOVED, number, move.table):
-            self.journal.write(MOVED, number, move.table, move.action)
+            self._check_as_planned(number, move)
+            _, made = terms_now(self.saved.store(move.table))
+            self.journal.write(MOVED, number, move.table, move.action, made)
         told = self._verified(number, move)
         self._check_verdicts(move)
         self.journal.write(VERIFIED, number, move.table, told)
         self.reporter.step(number, move.table, told)
+
+    def _check_as_planned(self, number: int, move: PlannedMove) -> None:
+        """What others have changed of the table is not carried into a protocol that the plan never showed."""
+        AsPlanned(self.saved, self.journal).check(number, [move.table])
 
     def _check_gate(self, move: PlannedMove) -> None:
         """Nobody who is known to use the table now would break."""

@@ -9,6 +9,7 @@ from halocline.errors import ConflictError, InputError
 from halocline.plan.apply.backwards import note_taken_back, saved_way_back
 from halocline.plan.apply.fleetwatch import FleetWatch
 from halocline.plan.apply.status import status_of
+from halocline.plan.apply.takeover import holding_lake
 from halocline.table import Table
 
 
@@ -34,7 +35,8 @@ def test_all_of_a_plan_is_taken_back_tables_before_members(lake):
     back, way = back_of(lake, saved)
     assert [(len(each.upgrades), len(each.moves)) for each in back.plan.stages] == [(0, 2), (2, 0)]
     assert way.why == ""
-    note_taken_back(saved, back, "ana")
+    with holding_lake(saved.lake, "ana", saved.plan.id) as lease:
+        note_taken_back(saved, back, lease)
     pause = lake.applied(back)
     assert versions(lake) == {6}
     assert pause.subjects == ("load", "report"), "members go back once their tables are back"

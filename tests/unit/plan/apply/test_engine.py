@@ -21,12 +21,13 @@ from halocline.plan.apply.journal import MOVED, Journal
 from halocline.plan.apply.lease import RolloutLease
 from halocline.plan.apply.moving import carry_out
 from halocline.plan.apply.status import status_of
+from halocline.plan.apply.takeover import holding_lake
 from halocline.plan.apply.verify import Verify
 from halocline.plan.apply.walk import ApplyOptions
 from halocline.plan.core.plan import Stage
 from halocline.plan.policy import RolloutPolicy
 from halocline.plan.windows import QuietWindow
-from halocline.storage import open_store
+from halocline.storage import LocalStore, open_store
 from halocline.table import Table
 
 VECTORS = {"enable": ("deletionVectors",)}
@@ -238,13 +239,15 @@ def test_a_table_that_was_deleted_meanwhile_stops_it_by_name_and_the_rest_can_be
     lake.applied(saved)
     lake.run(report="trino@469")
     shutil.rmtree(lake.path / "items")
-    with pytest.raises(NotFoundError, match="items"):
+    with pytest.raises(ConflictError, match="1 tables have changed") as refused:
         lake.applied(saved, policy=RolloutPolicy(tables_at_once=1))
+    assert "no table at" in refused.value.sides["table items"]
     carry_out(TableAction.parse("enable deletionVectors"), str(lake.path / "orders"))
-    journal = Journal.open(saved.lake, saved.plan.id, "ana")
-    for name in ("items", "orders"):
-        if not journal.has(MOVED, 2, name):
-            journal.write(MOVED, 2, name)
+    with holding_lake(saved.lake, "ana", saved.plan.id) as lease:
+        journal = Journal.open(saved.lake, saved.plan.id, "ana", lease.token)
+        for name in ("items", "orders"):
+            if not journal.has(MOVED, 2, name):
+                journal.write(MOVED, 2, name)
     back, _ = saved_way_back(saved, FleetWatch(saved, str(lake.members)))
     assert [each.table for each in back.plan.moves] == ["orders"], "what is gone is left out"
     lake.run(report="trino@469")
@@ -271,3 +274,97 @@ def test_a_disk_that_is_full_stops_it_with_a_word_and_it_goes_on_when_there_is_r
     assert lake.applied(saved) is None
     versions = {name: Table.for_path(lake.path / name).version for name in ("orders", "items")}
     assert set(versions.values()) == {1}, f"no commit was made twice: {versions}"
+
+
+@pytest.mark.parametrize("format", ["delta", "index", "hudi"])
+def test_a_feature_that_came_in_between_two_steps_stops_the_plan_by_name(tmp_path, format):
+    lake = LakeOnDisk(tmp_path)
+    if format == "delta":
+        saved = lake.delta("orders").run(report="trino@426").planned(**VECTORS)
+        lake.applied(saved)
+        Table.for_path(lake.path / "orders").set_properties({"delta.enableChangeDataFeed": "true"})
+        lake.run(report="trino@469")
+    elif format == "index":
+        lake.index("orders").run(load="indextables4spark@0.3.0")
+        saved = lake.planned(enable=("schemaDeduplication",))
+        lake.applied(saved)
+        Table.for_path(lake.path / "orders").upgrade("deletionMasks")
+        lake.run(load=str(next(saved.plan.upgrades).after))
+    else:
+        lake.hudi("orders").run(report="hudi@0.15.0", load="hudi@0.15.0")
+        saved = lake.planned(table_version=8, releases=["hudi@1.0.2"])
+        lake.applied(saved)
+        Table.for_path(lake.path / "orders").upgrade(9)
+        lake.run(report="hudi@1.0.2", load="hudi@1.0.2")
+    before = Table.for_path(lake.path / "orders").terms
+    with pytest.raises(ConflictError, match="1 tables have changed since the plan was made") as refused:
+        lake.applied(saved)
+    assert refused.value.condition == "PLAN_STALE"
+    assert str(before.protocol) in refused.value.sides["table orders"]
+    assert Table.for_path(lake.path / "orders").terms == before, "nothing was carried further"
+
+
+def test_a_feature_that_comes_in_while_a_table_moves_is_not_carried_along(lake, monkeypatch):
+    lake.run(report="trino@470")
+    saved = lake.planned(**VECTORS)
+    whole = LocalStore.put_if_absent
+    others = []
+
+    def overtaken(self, path, data):
+        if "orders/_delta_log/" in f"{self.root}/{path}" and not others:
+            others.append(path)
+            Table.for_path(lake.path / "orders").set_properties({"delta.enableChangeDataFeed": "true"})
+        return whole(self, path, data)
+
+    monkeypatch.setattr(LocalStore, "put_if_absent", overtaken)
+    pause = lake.applied(saved)
+    assert pause.subjects == ("orders",), "it lost to another writer, and is tried again"
+    with pytest.raises(ConflictError, match="1 tables have changed") as refused:
+        lake.applied(saved)
+    assert refused.value.condition == "PLAN_STALE"
+    assert not uses_vectors(lake, "orders")
+
+
+def test_a_table_that_moved_in_an_earlier_step_and_was_changed_after_it_stops_the_plan(lake):
+    saved = lake.planned(**VECTORS)
+    (wave, moves) = saved.plan.stages
+    each_alone = (replace(moves, moves=(move,)) for move in moves.moves)
+    saved = replace(saved, plan=replace(saved.plan, stages=(wave, *each_alone)))
+    lake.applied(saved)
+    lake.run(report="trino@469")
+    first, second = (stage.moves[0].table for stage in saved.plan.stages[1:])
+    really = table_move.carry_out
+
+    def stopped_at_the_second(action, place, *rest):
+        if place.endswith(second):
+            raise KeyboardInterrupt
+        really(action, place, *rest)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(table_move, "carry_out", stopped_at_the_second)
+        with pytest.raises(KeyboardInterrupt):
+            lake.applied(saved)
+    assert uses_vectors(lake, first)
+    Table.for_path(lake.path / first).set_properties({"delta.enableChangeDataFeed": "true"})
+    with pytest.raises(ConflictError, match="1 tables have changed") as refused:
+        lake.applied(saved)
+    assert f"table {first}" in refused.value.sides
+    assert not uses_vectors(lake, second)
+
+
+def test_a_store_that_does_not_answer_is_not_taken_for_a_table_that_has_moved(lake, monkeypatch):
+    saved = lake.planned(**VECTORS)
+    lake.applied(saved)
+    lake.run(report="trino@469")
+    whole, away = LocalStore.list, []
+
+    def listed(self, prefix="", **options):
+        if prefix.startswith("_delta_log") and not away:
+            away.append(prefix)
+            raise UnavailableError("the store does not answer")
+        return whole(self, prefix, **options)
+
+    monkeypatch.setattr(LocalStore, "list", listed)
+    assert "the store does not answer" in lake.applied(saved).why
+    assert away
+    assert lake.applied(saved) is None
