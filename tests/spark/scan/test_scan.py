@@ -111,6 +111,21 @@ def test_session_that_passes_over_damage_still_fails(spark, lake, conf, mode, da
         lake.scan(spark, ID).collect()
 
 
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("rows", [0, 1, 9000], ids=["empty", "shorter", "longer"])
+def test_file_of_another_size_than_the_log_says_is_refused(spark, lake, conf, mode, rows):
+    conf("spark.halocline.scan.mode", mode)
+    lake.add("a.parquet", pa.table({"id": [1]}))
+    path = lake.add("b.parquet", pa.table({"id": list(range(2000))}))
+    if rows:
+        pq.write_table(pa.table({"id": list(range(rows))}), path)
+    else:
+        path.write_bytes(b"")
+
+    with pytest.raises(Exception, match=r"(?i)b\.parquet.*(bytes|not a parquet file|cannot be read)|FAILED_READ_FILE"):
+        lake.scan(spark, ID).collect()
+
+
 def test_old_dates_of_other_writers_are_in_one_calendar(spark, lake, types, conf):
     conf("spark.sql.parquet.datetimeRebaseModeInRead", "LEGACY")
     conf("spark.sql.parquet.int96RebaseModeInRead", "LEGACY")

@@ -132,8 +132,8 @@ def open_base_file(store: Store, file: BaseFile, dictionaries: Sequence[str] = (
 
 
 def _opened(store: Store, file: BaseFile, dictionaries: Sequence[str]) -> pq.ParquetFile:
-    options = {"memory_map": True, "read_dictionary": list(dictionaries)}
-    return open_parquet(store, file.path, file.size, whole=_WHOLE, **options)
+    names = list(dictionaries)
+    return open_parquet(store, file.path, file.size, whole=_WHOLE, memory_map=True, read_dictionary=names)
 
 
 def check_format(file: BaseFile) -> None:

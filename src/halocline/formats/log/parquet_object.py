@@ -18,6 +18,7 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from halocline.errors import MalformedError
 from halocline.formats.log.damage import malformed
 from halocline.storage.base import Store
 from halocline.storage.range_file import RangeFile
@@ -27,28 +28,48 @@ DAMAGE: Final = (pa.ArrowException, OSError, ValueError, KeyError, NotImplemente
 """What Arrow raises when the bytes are not what they should be."""
 
 
-def open_parquet(store: Store, path: str, size: int | None = None, *, whole: int = 0, **options: Any) -> pq.ParquetFile:
+def open_parquet(
+    store: Store, path: str, size: int | None = None, *, exact: bool = False, whole: int = 0, **options: Any
+) -> pq.ParquetFile:
     """Opens a file where it lies: a local one in place, a remote one fetched at once up to a size, else range by range.
 
     Args:
         store: Where it lies.
         path: Its path.
         size: Its size in bytes, if that is known.
+        exact: Whether a file of another size is refused. Of a remote one, the end is then not where it should be.
         whole: Up to which size a remote one is fetched at once.
         options: What else Arrow takes.
 
     Raises:
         NotFoundError: There is no such file.
+        MalformedError: The file has another size.
     """
     address = store.address(path)
     source: Any = address
     if address.startswith("/"):
-        store.head(path)
+        status = store.head(path)
+        if exact:
+            check_size(path, size, status.size)
     else:
         size = size or store.head(path).size
         source = pa.BufferReader(store.get(path)) if size <= whole else RangeFile(store, path, size)
     # Twelve-byte timestamps read as nanoseconds would wrap around outside of 1677 to 2262.
     return pq.ParquetFile(source, pre_buffer=isinstance(source, RangeFile), coerce_int96_timestamp_unit="us", **options)
+
+
+def check_size(path: str, logged: int | None, actual: int) -> None:
+    """Refuse a file whose size is not the one that the log knows; without a size in the log, any is right.
+
+    Example:
+        >>> check_size("a.parquet", 10, 10)
+    """
+    if logged and logged > 0 and actual != logged:
+        raise MalformedError(
+            f"data file {path} has {actual} bytes, and {logged} by the log: it was cut, or another is in its place",
+            sides={"log": f"{logged} bytes", "file": f"{actual} bytes"},
+            next_step="Restore the file from a backup, or read an earlier version of the table.",
+        )
 
 
 class ParquetObject:

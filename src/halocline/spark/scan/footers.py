@@ -10,7 +10,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, Final, TypeVar
 
 import pyarrow as pa
@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 
 from halocline.errors import MalformedError, NotFoundError
 from halocline.formats.delta.actions.locations import locate
-from halocline.formats.log.parquet_object import open_parquet
+from halocline.formats.log.parquet_object import check_size, open_parquet
 from halocline.storage.base import Store
 
 T = TypeVar("T")
@@ -48,12 +48,12 @@ _DAMAGE: Final = (pa.ArrowException, OSError, ValueError)
 def open_file(store: Store, path: str, size: int | None = None) -> pq.ParquetFile:
     """A data file of a table, by its decoded path, opened for reading; its size is looked up if it is not given.
 
-    Pages are checked against their checksums, where they have one.
+    A file of another size is refused. Pages are checked against their checksums, where they have one.
     """
     holder, inner = locate(store, path)
     try:
         with needed(path):
-            return open_parquet(holder, inner, size, page_checksum_verification=True)
+            return open_parquet(holder, inner, size, exact=True, page_checksum_verification=True)
     except _DAMAGE as error:
         raise no_parquet(path, str(error)[:200]) from error
 
@@ -70,6 +70,27 @@ def needed(path: str) -> Iterator[None]:
 def footers(store: Store, files: Sequence[tuple[str, int | None]]) -> list[Any]:
     """The footers of files, in order, given the decoded path and, where known, the size of each."""
     return at_once(lambda file: _footer(store, *file), files)
+
+
+def check_sizes(store: Store, files: Sequence[tuple[str, int]]) -> None:
+    """Make sure that files have the sizes that the log knows; whether they exist is left to whoever reads them.
+
+    Args:
+        store: Where the table lies.
+        files: The decoded path and the size of each.
+
+    Raises:
+        MalformedError: A file has another size.
+    """
+    step = -(-len(files) // _AT_ONCE) or 1
+    at_once(lambda start: _check_sizes(store, files[start : start + step]), range(0, len(files), step))
+
+
+def _check_sizes(store: Store, files: Sequence[tuple[str, int]]) -> None:
+    for path, size in files:
+        holder, inner = locate(store, path)
+        with suppress(NotFoundError):
+            check_size(path, size, holder.head(inner).size)
 
 
 def check_foreign(store: Store, files: Sequence[tuple[str, int]]) -> None:

@@ -27,8 +27,9 @@ from halocline.schema.types import Field, Primitive, Struct
 from halocline.spark.scan import deleted_rows
 from halocline.spark.scan.arrow_scan import ArrowFile, ArrowReader, arrow_frame
 from halocline.spark.scan.branches import Branch, Branches
+from halocline.spark.scan.footers import check_sizes
 from halocline.spark.scan.row_columns import NUMBER, RowColumns
-from halocline.spark.scan.sources import MOST_FILES, ROW, Sources
+from halocline.spark.scan.sources import MOST_FILES, ROW, SourceFile, Sources
 from halocline.spark.session.analysis import filtered
 from halocline.spark.session.file_system import spark_address
 from halocline.spark.session.functions import F
@@ -82,7 +83,10 @@ def scan(
             df = work.reminded(df)
         names = [*wanted, *(rows.names if rows is not None else ())]
         df = df if names == df.columns else df.select(*map(quoted, names))
-        return pinned(df, f"halocline_scan_{uuid.uuid4().hex}") if len(files) else df
+        df = pinned(df, f"halocline_scan_{uuid.uuid4().hex}") if len(files) else df
+        # Spark passes over a file that is empty when it lists paths, so this looks after Spark has.
+        work.check_sizes(everywhere=not sources.by_manifest)
+        return df
 
 
 class _Scan:
@@ -110,6 +114,7 @@ class _Scan:
         self._rows = rows
         self._checksums = checksums
         self._with_metadata: set[str] = set()
+        self._native_files: list[SourceFile] = []
         stray = [number for number in self._deleted if not 0 <= number < len(files)]
         if stray:
             raise InputError(f"there are deleted rows for file number {stray[0]}, but only {len(files)} files")
@@ -134,6 +139,12 @@ class _Scan:
         made = {name: column.alias(name, metadata=metadata[name]) for name, column in columns.items()}
         return df.select(*(made.get(name, df[quoted(name)]) for name in df.columns)) if made else df
 
+    def check_sizes(self, *, everywhere: bool) -> None:
+        """Make sure that the files which Spark reads have their sizes: all of them, or else the local ones."""
+        if everywhere or self._store.address().startswith("/"):
+            paths = self._files["path"]
+            check_sizes(self._store, [(paths[file.number].as_py(), file.size) for file in self._native_files])
+
     # ------------------------------------------------------------------ branches
 
     def frame(self, sources: Sources, base: str | None) -> DataFrame:
@@ -141,6 +152,7 @@ class _Scan:
         branches = Branches(self._spark, self._store, self._files, self._layout, self._values)
         too_large = self._deleted.keys() - deleted_rows.within(self._deleted, in_force(self._spark).max_bitmap_bytes)
         native, strange = branches.routed(base, too_large)
+        self._native_files = native
         divided = branches.divided(native, self._deleted.keys(), folders=sources.by_manifest)
         frames = [self._native(sources, branch) for branch in divided]
         if strange:

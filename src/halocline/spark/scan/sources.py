@@ -4,6 +4,11 @@ A manifest is the normal way. Where a session does not take it, Spark is given t
 public interface but slower to plan: it asks for the status of each file. The setting `halocline.scan.mode` of the
 session chooses by hand: `auto`, `manifest`, `paths`, or `arrow` for no native scan at all.
 
+Spark passes over an empty file in a list of paths without a word. So a scan compares the size of each file with the one
+that the log knows: of all files in a list of paths, of local ones in a manifest, and wherever Arrow opens a file. Of a
+remote file in a manifest that would cost a request each: Spark refuses one that is empty or cut when it reads it, and
+does not notice a whole Parquet file that was put in its place.
+
 Every file has a *key*: a number that is its own, its *mark*, and the number of its partition group in the bits above.
 
 The position of a row in its file is `_metadata.row_index` in public. Spark's reader puts it into a column of an inner

@@ -23,6 +23,7 @@ from halocline.errors import (
     ConflictError,
     ConstraintError,
     InputError,
+    MalformedError,
     MissingExtraError,
     SchemaError,
     UnsupportedError,
@@ -123,6 +124,18 @@ def test_rows_are_read_when_they_are_asked_for(path):
         (path / file).unlink()
     with pytest.raises(hc.NotFoundError):
         reader.read_all()
+
+
+@pytest.mark.parametrize("content", [ROWS.slice(0, 0), ROWS.slice(0, 2), None], ids=["no rows", "others", "nothing"])
+def test_file_of_another_size_than_the_log_says_is_refused(path, content):
+    table = hc.Table.create(path, ROWS)
+    (file,) = (path / name for name in live_files(path))
+    if content is None:
+        file.write_bytes(b"")
+    else:
+        pq.write_table(content, file)
+    with pytest.raises(MalformedError, match=rf"has {file.stat().st_size} bytes"):
+        table.to_arrow().read_all()
 
 
 def test_pandas_and_polars_get_the_same_rows(path):
