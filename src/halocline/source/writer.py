@@ -100,6 +100,7 @@ class RowSink:
                 sides={"given": "dataChange=false", "table": opened.url},
                 next_step="Leave dataChange out.",
             )
+        opened.check_may_change("write")
         if snapshot is None and not overwrite and not is_stream:
             # An overwrite means the files that are there, and a stream may have left some when it was killed.
             opened.check_free()

@@ -28,7 +28,7 @@ from halocline.compat.terms import ProtocolChange, Terms
 from halocline.errors import AlreadyExistsError, ConflictError, InputError
 from halocline.formats.base import TableFormat, TableVersion, formats_at
 from halocline.formats.delta.commit.transaction import Clock, system_clock
-from halocline.formats.log.gate import UNCHECKED, own_release
+from halocline.formats.log.gate import UNCHECKED, change_unchecked, own_release
 from halocline.schema.zones import zone_named
 from halocline.spark.scan.frames import session_zone
 from halocline.spark.scan.read_errors import in_our_words
@@ -207,7 +207,11 @@ class Opening(ABC, Generic[V]):
         """Runs a write as an operation of the fleet, so that a downgrade waits for it; within another, as part of it.
 
         A data file that Spark cannot read there is an error that names it; what a worker of ours raised is that error.
+
+        Raises:
+            InputError: The protocol check is switched off.
         """
+        self.check_may_change(name)
         running = self._running()
         if running is not None:
             yield running
@@ -220,6 +224,11 @@ class Opening(ABC, Generic[V]):
                     yield begun
             finally:
                 _running.reset(token)
+
+    def check_may_change(self, operation: str) -> None:
+        """Make sure that the protocol check is on: without it, a table may be looked at and nothing else."""
+        if self.release == UNCHECKED:
+            raise change_unchecked(self.url, operation)
 
     def milliseconds(self, moment: Moment) -> int:
         """A time in milliseconds since the epoch; one without a zone is in the session's, or in UTC."""

@@ -2,8 +2,8 @@
 
 The question is asked of `halocline.compat.verdict` and answered for the terms of the table.
 
-Who looks into a broken table may act as `UNCHECKED`. The gate then lets everything through with a warning, and what is
-read may be wrong.
+Who looks into a broken table may act as `UNCHECKED`. The gate then lets reads through with a warning, and what is read
+may be wrong. It lets nothing else through: a change of a table that is not understood would damage it further.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from halocline.compat.protocol import Protocol
 from halocline.compat.release import Release
 from halocline.compat.terms import Terms
 from halocline.compat.verdict import check
-from halocline.errors import IncompatibleError
+from halocline.errors import IncompatibleError, InputError
 
 WRITE: Final = "write"
 MAINTENANCE: Final = "write.maintenance"
@@ -41,10 +41,22 @@ def own_release() -> Release:
 def check_access(release: Release, terms: Terms, operation: str, table: str) -> None:
     """Returns if the release may do the operation to a table with these terms."""
     if release == UNCHECKED:
+        if operation.startswith(WRITE):
+            raise change_unchecked(table, operation)
         message = f"{table} with {terms.protocol} is used unchecked; rows may be wrong"
         warnings.warn(message, UncheckedWarning, stacklevel=3)
         return
     check(release, terms, operation, subject=table)
+
+
+def change_unchecked(table: str, operation: str) -> InputError:
+    """Return the error for a change of a table by somebody who has switched the protocol check off."""
+    return InputError(
+        f"{table} cannot be changed with the protocol check switched off, which is for looking and nothing else",
+        sides={"asked for": operation, "setting": "halocline.protocol.checkEnabled=false"},
+        next_step="Open the table without halocline.protocol.checkEnabled; where its protocol is broken, "
+        "repair that first: halocline lint TABLE --fix",
+    )
 
 
 def check_transition(before: Protocol, after: Protocol, dropped: str | None, table: str) -> None:

@@ -81,7 +81,7 @@ class Settings:
     )
     check_enabled: bool = switch(
         "halocline.protocol.checkEnabled",
-        "false skips the protocol check, for looking into a broken table",
+        "false skips the protocol check, for looking into a broken table; changes of tables are refused then",
         default=True,
     )
     auto_upgrade: bool = switch(

@@ -31,4 +31,5 @@ def generate_manifests(table: Opened, mode: str = MODES[0]) -> Sequence[str]:
     """
     if mode.lower() not in MODES:
         raise InputError.unknown(f"there is no manifest of kind {mode!r}", mode, MODES)
+    table.check_may_change("generate")
     return write_manifests(table.snapshot())
