@@ -4,7 +4,8 @@ A *shallow* clone refers to the source's files where they are; a *deep* one has 
 happens to it later leaves the source alone, and the other way round, with one exception: files that a vacuum deletes
 from the source are gone for its shallow clones, too. Row ids begin anew; everything else (columns, properties,
 constraints, clustering) is taken over, with the protocol that the source has. A clone in place of a table is the next
-version of that table, and whatever its protocol required is still required.
+version of that table, and whatever its protocol required is still required; where the source needs a feature that the
+table lacks, the clone is refused unless its properties ask for the feature or writes may raise the protocol.
 
 Files are copied by this process, one after the other and each as a whole through memory.
 """
@@ -22,6 +23,7 @@ import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from halocline.compat.protocol import Protocol
 from halocline.errors import HaloclineError, InputError
 from halocline.formats.base import TableFormat
 from halocline.formats.delta.actions.action import Action, Add, Remove
@@ -41,7 +43,7 @@ from halocline.formats.delta.configuration.column_mapping import (
 from halocline.formats.delta.configuration.constraints import checks
 from halocline.formats.delta.configuration.table_configuration import TableConfiguration
 from halocline.formats.delta.features import row_ids
-from halocline.formats.delta.features.approval import approve_change
+from halocline.formats.delta.features.approval import approve_change, asked_by
 from halocline.formats.delta.log.file_actions import adds_from
 from halocline.formats.delta.snapshot.snapshot import Snapshot
 from halocline.formats.log.commit import is_refused
@@ -86,6 +88,7 @@ def clone(table: Opened, path: str | os.PathLike[str], asked: CloneRequest = SHA
 
     Raises:
         AlreadyExistsError: There is a table at that place.
+        InputError: The table in whose place it comes lacks a feature of the source that was not asked for.
         IncompatibleError: The release that acts may not read the source or write the clone.
 
     Example:
@@ -96,8 +99,12 @@ def clone(table: Opened, path: str | os.PathLike[str], asked: CloneRequest = SHA
     made = Opened(open_store(path, asked.options), table.session, table.settings)
     before = made.snapshot("write") if made.is_taken(TableFormat.DELTA, exist_ok=asked.replace) else None
     state = _state(source, dict(asked.properties or {}))
-    state = state if before is None else _in_place_of(before, state)
-    approve_change(None if before is None else before.configuration, state, made.approve, asked=None)
+    if before is None:
+        approve_change(None, state, made.approve)
+    else:
+        state = _in_place_of(before, state)
+        wanted = None if made.settings.auto_upgrade else asked_by(asked.properties or {}, before.protocol)
+        approve_change(before.configuration, state, made.approve, asked=wanted)
     transaction = made.transaction(before)
     gone = [] if before is None else removed(transaction.files())
     files = source.files()
@@ -167,7 +174,10 @@ def _in_place_of(before: Snapshot, clone: TableConfiguration) -> TableConfigurat
         schema, configuration = mapped(unmapped(schema), configuration, same_name)
     metadata = clone.metadata.with_schema(schema)
     metadata = dataclasses.replace(metadata, id=before.metadata.id, configuration=configuration)
-    return TableConfiguration(before.protocol.merged(clone.protocol), metadata, clone.reasons)
+    # What version numbers of the source stand for, and nothing of it uses, the table need not support.
+    needed = (clone.protocol.features - clone.protocol.implied) | clone.protocol.enabled(clone.facts)
+    protocol = before.protocol.merged(Protocol.of("delta", needed - before.protocol.features))
+    return TableConfiguration(protocol, metadata, clone.reasons)
 
 
 def _exchanged(gone: list[Remove], adds: list[Add], locations: Locations) -> tuple[list[Remove], list[Add]]:

@@ -3,7 +3,8 @@
 A table begins with one commit: its protocol, its metadata and, if it is made from rows, these. The protocol
 is the least one that the declaration needs, and the gatekeeper is asked before it is written. Replacing keeps the
 history: the new columns and rows are the next version, and whatever the old protocol required is still required;
-deletion vectors and row tracking stay on unless the new properties say otherwise.
+deletion vectors and row tracking stay on unless the new properties say otherwise. As with every write, the protocol
+gains what the declaration asks for by name, by a property or by an expression, and nothing because of a type.
 """
 
 from __future__ import annotations
@@ -115,7 +116,8 @@ def replace_table(
 
     Raises:
         NotFoundError: There is no table, unless `or_create`.
-        InputError: The table only takes new rows, or properties cannot be used.
+        InputError: The table only takes new rows, properties cannot be used, or columns need a feature that the table
+            lacks and that was not asked for.
     """
     what = _rows_or_columns(what)
     table = Opened.at(path, _session(what, spark), options)
@@ -136,8 +138,9 @@ def replace_table(
         raise UnsupportedError(f"{table.url} is a {taken[0]} table, which cannot be replaced")
     with table.operation("replace"):
         before = table.snapshot("write")
-        state = _replacing(before, declaration.state(table.session, table.url))
-        approve_change(before.configuration, state, table.approve, asked=None)
+        state = _replacing(before, declaration.state(table.session, table.url, in_place=True))
+        asked = None if table.settings.auto_upgrade else declaration.asked(before.protocol)
+        approve_change(before.configuration, state, table.approve, asked=asked)
         _commit(table.transaction(before), what, state, declaration, operation)
     return table
 

@@ -9,24 +9,29 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
+from halocline.compat.agreement import added_by
+from halocline.compat.protocol import Protocol
+from halocline.compat.request import IGNORE_PROTOCOL_DEFAULTS
 from halocline.errors import InputError, MissingExtraError, SchemaError, nearest
 from halocline.formats.delta.actions.action import DomainMetadata
 from halocline.formats.delta.commit.transaction import system_clock
 from halocline.formats.delta.configuration import clustering, column_mapping, properties
 from halocline.formats.delta.configuration.generated import generation_of, with_generation
 from halocline.formats.delta.configuration.identity import identity_columns, identity_of, with_identity
+from halocline.formats.delta.configuration.metadata_rules import schema_facts
 from halocline.formats.delta.configuration.table_configuration import TableConfiguration, new_table
 from halocline.formats.delta.features import row_ids
+from halocline.formats.delta.features.approval import asked_by
 from halocline.formats.delta.stats.typed_columns import indexed_columns
 from halocline.schema import DataType, Field, Path, Primitive, Struct, defaults
 from halocline.schema.json_edge import type_from_json
-from halocline.schema.visitor import walk
+from halocline.schema.visitor import map_fields, walk
 from halocline.spark.types import input_schema
 from halocline.spark.write.expressions import check_expressions
 from halocline.table.arguments import checked, checks_creation
@@ -131,10 +136,13 @@ class TableDeclaration:
     comment: str | None = None
     name: str | None = None
 
-    def state(self, spark: SparkSession | None, table: str) -> TableConfiguration:
-        """The state that creates it; a session is needed for tables that hold expressions."""
+    def state(self, spark: SparkSession | None, table: str, *, in_place: bool = False) -> TableConfiguration:
+        """The state that creates it; a session is needed for tables that hold expressions.
+
+        In place of a table, that one's protocol is the least there is, and not that of a new table.
+        """
         partitions = spelt(self.schema, self.partition_by, "partition")
-        asked = property_values(self.properties)
+        asked = ({IGNORE_PROTOCOL_DEFAULTS: "true"} if in_place else {}) | property_values(self.properties)
         if properties.flag(asked, row_ids.ENABLED):
             asked = {**row_ids.materialised_columns(), **asked}
         has_default = any(defaults.default_of(field) is not None for _, field in walk(self.schema))
@@ -147,6 +155,18 @@ class TableDeclaration:
         made = new_table(self.schema, partitions, asked, **texts, created_ms=system_clock(), named=named)
         check_clustering(made, self._clustering)
         return made
+
+    def asked(self, protocol: Protocol) -> frozenset[str] | None:
+        """The features that it asks of a table with a protocol; None if it asks for version numbers.
+
+        Properties, clustering, and what is declared with a column beside its type ask for features. Types do not.
+        """
+        by_properties = asked_by(property_values(self.properties), protocol)
+        if by_properties is None:
+            return None
+        bare = map_fields(self.schema, lambda _, field: replace(field, nullable=True, metadata={}))
+        of_columns, of_types = (added_by(schema_facts(each, {}), protocol) for each in (self.schema, bare))
+        return by_properties | (of_columns - of_types) | ({clustering.FEATURE} if self.cluster_by else frozenset())
 
     @property
     def _clustering(self) -> list[Path]:

@@ -64,7 +64,8 @@ def restore_version(table: Opened, version: int | None = None, *, timestamp: Mom
 
     Raises:
         NotFoundError: There is no such version, or some of its files are gone (`DATA_FILES_MISSING`).
-        InputError: Neither is given, or the table only takes new rows.
+        InputError: Neither is given, the table only takes new rows, or a feature that was dropped since would come
+            back, unless writes may raise the protocol (`halocline.protocol.autoUpgrade`).
         ConflictError: Somebody else changed the table meanwhile.
 
     Example:
@@ -78,8 +79,9 @@ def restore_version(table: Opened, version: int | None = None, *, timestamp: Mom
     current = table.snapshot("write")
     target = table.snapshot(version=version, timestamp=timestamp)
     planned = restoration(current, target, now_ms=system_clock())
-    # Going back to a version with features that were dropped since brings them back.
-    approve_change(current.configuration, planned.configuration, table.approve, asked=None)
+    # Going back to a version with features that were dropped since would bring them back.
+    asked = None if table.settings.auto_upgrade else frozenset[str]()
+    approve_change(current.configuration, planned.configuration, table.approve, asked=asked)
     transaction = table.transaction(current)
     transaction.read_whole_table()
     details = {"version": version, "timestamp": None if timestamp is None else str(timestamp)}

@@ -16,6 +16,7 @@ from halocline.formats.delta.maintain.lint import lint
 from halocline.formats.delta.maintain.restore import restoration
 from halocline.formats.delta.snapshot.snapshot import Snapshot
 from halocline.schema import Field, Primitive, Struct
+from halocline.spark.session.settings import Settings
 from halocline.storage import open_store
 from halocline.storage.local import LocalStore
 from halocline.storage.memory import MemoryStore
@@ -133,14 +134,17 @@ def test_features_that_come_back_are_asked_for_first():
     dropped = lake.snapshot()
     smaller = action_of(dropped.protocol.without_feature("vacuumProtocolCheck"))
     Transaction(dropped).commit([smaller], "DROP FEATURE", dropped_feature="vacuumProtocolCheck")
+    with pytest.raises(InputError, match="would gain vacuumProtocolCheck"):
+        lake.restore(1)
+    upgrading = Opened(lake.store, settings=Settings(auto_upgrade=True))
     before = gatekeeper.install(Strict())
     try:
         with pytest.raises(IncompatibleError, match="vacuumProtocolCheck"):
-            lake.restore(1)
+            restore_version(upgrading, 1)
     finally:
         gatekeeper.install(before)
     assert lake.snapshot().version == 2
-    lake.restore(1)
+    restore_version(upgrading, 1)
     assert "vacuumProtocolCheck" in lake.snapshot().protocol.features
 
 

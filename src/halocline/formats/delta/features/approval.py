@@ -77,13 +77,7 @@ def approve_change(
         return Approval(None, after.protocol, after.reasons, approve(None, after.terms))
     gained = after.protocol.features - before.protocol.features
     if asked is not None and (unasked := gained - required_closure("delta", asked)):
-        names = ", ".join(sorted(unasked))
-        raise InputError(
-            f"the table uses {names} without supporting it, and nothing is upgraded as a side effect",
-            condition="FEATURE_NEEDS_MANUAL_ENABLEMENT",
-            sides={"table": str(before.protocol), "needed": str(after.protocol)},
-            next_step="Repair the protocol first: halocline lint TABLE --fix",
-        )
+        raise _unasked(before, after, unasked)
     checked = ""
     if before.protocol != after.protocol or after.terms.asks_beyond(before.terms, "write"):
         checked = approve(before.terms, after.terms)
@@ -96,3 +90,20 @@ def asked_by(values: Mapping[str, str], protocol: Protocol) -> frozenset[str] | 
     if request.reader is not None or request.writer is not None:
         return None
     return added_by(TableMetadata(values), protocol) | frozenset(request.named)
+
+
+def _unasked(before: TableConfiguration, after: TableConfiguration, features: frozenset[str]) -> InputError:
+    """Return the error for features that nobody asked for: the table uses them already, or the change needs them."""
+    names, first = ", ".join(sorted(features)), min(features)
+    if features <= required_closure("delta", added_by(before.facts, before.protocol)):
+        message = f"the table uses {names} without supporting it, and nothing is upgraded as a side effect"
+        next_step = "Repair the protocol first: halocline lint TABLE --fix"
+    else:
+        message = f"the table would gain {names}, which it does not support, and nothing is upgraded as a side effect"
+        next_step = f"add_feature_support({first!r}) first, or set halocline.protocol.autoUpgrade=true."
+    return InputError(
+        message,
+        condition="FEATURE_NEEDS_MANUAL_ENABLEMENT",
+        sides={"table": str(before.protocol), "needed": str(after.protocol)},
+        next_step=next_step,
+    )
