@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import copy
 
+import polars
+import pyarrow as pa
 import pytest
 from tests.support.columns import schema
 
@@ -127,3 +129,12 @@ def test_no_table_is_not_found(tmp_path):
     with pytest.raises(NotFoundError, match="no table"):
         Table.for_path(tmp_path)
     assert not Table.is_table(tmp_path)
+
+
+@pytest.mark.parametrize("rows", [pa.table({"id": [1]}), pa.record_batch({"id": [1]}), polars.DataFrame({"id": [1]})])
+@pytest.mark.parametrize("declared", [{"format": "hudi", "keys": "id"}, {"format": "index"}], ids=["hudi", "index"])
+def test_rows_that_only_spark_writes_are_refused_with_what_writes_them(tmp_path, rows, declared):
+    with pytest.raises(InputError, match=r"Spark is needed to write rows of (Hudi|index) tables"):
+        Table.create(tmp_path / "t", rows, **declared)
+    assert not (tmp_path / "t").exists()
+    assert Table.create(tmp_path / "t", pa.schema({"id": pa.int64()}), **declared).to_arrow().read_all().num_rows == 0

@@ -48,13 +48,14 @@ def _class_of(what: Any) -> str:
     return type(what).__name__ if package == "builtins" else f"{package} {type(what).__name__}"
 
 
-def checked_frame(df: DataFrame) -> DataFrame:
-    """The DataFrame, if it is one."""
+def checked_frame(df: DataFrame, *, takes_arrow: bool = False) -> DataFrame:
+    """The DataFrame, if it is one; some tables also take rows as they are."""
     if not is_frame(df):
+        either = ", or append the rows as they are with append_arrow" if takes_arrow else ""
         raise InputError(
             f"a {_class_of(df)} is no DataFrame of Spark",
             sides={"given": " ".join(repr(df).split())[:80], "expected": "pyspark.sql.DataFrame"},
-            next_step="Make one of it with spark.createDataFrame, or append the rows as they are with append_arrow.",
+            next_step=f"Make one of it with spark.createDataFrame{either}.",
         )
     check_running(df.sparkSession)
     if df.isStreaming:
@@ -64,6 +65,16 @@ def checked_frame(df: DataFrame) -> DataFrame:
             next_step="Write each batch: df.writeStream.foreachBatch(...)",
         )
     return df
+
+
+def check_no_arrow_rows(what: Any, format: str) -> None:
+    """Make sure that what a table is made of holds no rows in Arrow's form, which only Spark writes for its format."""
+    if hasattr(what, "__arrow_c_stream__") and not is_frame(what):
+        raise InputError(
+            f"a {_class_of(what)} holds rows, and Spark is needed to write rows of {format} tables",
+            sides={"given": "rows in Arrow's form", "expected": "a DataFrame of Spark, or columns for an empty table"},
+            next_step="Make a DataFrame of it with spark.createDataFrame(rows), or give its schema and no rows.",
+        )
 
 
 def columns_of(df: DataFrame) -> Struct:

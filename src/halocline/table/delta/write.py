@@ -286,7 +286,7 @@ def target_state(
 
 def write(table: Opened, df: DataFrame, asked: WriteRequest) -> int:
     """Makes attempts until one is committed, or others have come first in a way that matters; returns the version."""
-    input_schema.checked_frame(df)
+    input_schema.checked_frame(df, takes_arrow=True)
     for _ in range(_MOST_TRIES):
         done = _attempt(table, df, asked)
         if isinstance(done, int):

@@ -84,13 +84,14 @@ def create(
 
     Raises:
         AlreadyExistsError: There is a table.
-        InputError: Such a table cannot be made.
+        InputError: Such a table cannot be made, or rows are no DataFrame.
         IncompatibleError: Somebody known could not use it.
 
     Example:
         >>> Table.create("lake/trips", df, format="hudi", version=8, keys="id", ordering="ts")  # doctest: +SKIP
         HudiTable('lake/trips')
     """
+    input_schema.check_no_arrow_rows(what, "Hudi")
     table = HudiOpened.at(path, what.sparkSession if input_schema.is_frame(what) else spark, options)
     if table.is_taken(TableFormat.HUDI, exist_ok=exist_ok):
         return table.found()

@@ -52,7 +52,7 @@ def create(
 
     Raises:
         AlreadyExistsError: There is a table.
-        InputError: A column cannot be indexed so, or partitions do not fit.
+        InputError: A column cannot be indexed so, partitions do not fit, or rows are no DataFrame.
         UnsupportedError: A column has a type that no split holds.
         IncompatibleError: Somebody known could not use it.
 
@@ -60,6 +60,7 @@ def create(
         >>> Table.create("lake/logs", df, format="index", fields={"message": "text"})  # doctest: +SKIP
         IndexTable('lake/logs')
     """
+    input_schema.check_no_arrow_rows(what, "index")
     table = IndexOpened.at(path, what.sparkSession if input_schema.is_frame(what) else spark, options)
     if table.is_taken(TableFormat.INDEX, exist_ok=exist_ok):
         return table.found()
