@@ -47,12 +47,16 @@ def explore(
 
 
 def _chosen(names: list[str] | None, members: int, lives: int | None) -> list[Scenario]:
-    from halocline.fleet.model.scenario import SCENARIOS, STRAYS
+    from halocline.fleet.model.scenario import LARGE, SCENARIOS
 
     for name in names or ():
         if name not in SCENARIOS:
             raise NotFoundError.unknown(f"there is no scenario {name}", name, SCENARIOS)
-    chosen = [SCENARIOS[name] for name in names] if names else [each for each in SCENARIOS.values() if each != STRAYS]
+    chosen = (
+        [SCENARIOS[name] for name in names]
+        if names
+        else [each for name, each in SCENARIOS.items() if name not in LARGE]
+    )
     return [replace(each, members=members, lives=each.lives if lives is None else lives) for each in chosen]
 
 

@@ -17,7 +17,6 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from halocline.compat.terms import ProtocolChange
-from halocline.fleet.core.ladder_state import View
 from halocline.fleet.core.state import Report, TableLevel, TableUse
 
 LARGEST_PAGE: Final = 100
@@ -152,6 +151,8 @@ class LadderStatus:
 class FleetStatus:
     """Where a fleet stands, and who answers for it; `tables` has the levels of tables, of very many the first.
 
+    `generation` rises with an import, and when it was found that the store was put back to an earlier state.
+
     Example:
         >>> from halocline.fleet.member.admin import AdminClient
         >>> from halocline.fleet.server.hosting import embedded
@@ -169,10 +170,19 @@ class FleetStatus:
     coordinator: str
     store: str
     active_since_ms: int
+    generation: int = 0
 
     def ladder(self, name: str) -> LadderStatus:
         """Where it stands on that ladder; KeyError if it has none of that name."""
         return {each.ladder: each for each in self.ladders}[name]
+
+
+@dataclass(frozen=True, slots=True)
+class ViewStatus:
+    """What a member knows of a ladder: the revision it heard and the level its gates open up to."""
+
+    revision: int
+    level: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,7 +205,7 @@ class MemberStatus(Report):
     since_ms: int = 0
     last_seen_ms: int = 0
     lease_left_ms: int = 0
-    views: Mapping[str, View] = field(default_factory=dict)
+    views: Mapping[str, ViewStatus] = field(default_factory=dict)
     removed: bool = False
     live: bool = True
     client: str = ""

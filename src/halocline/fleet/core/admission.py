@@ -37,8 +37,11 @@ def renewable(fleet: Fleet, key: MemberKey) -> Refusal | None:
     """
     member = fleet.members.get(key)
     latest = fleet.incarnations.get(key.identity, 0)
-    if member is not None and not member.removed and latest == key.incarnation:
+    older = member is not None and member.generation < fleet.generation
+    if member is not None and not member.removed and not older and latest == key.incarnation:
         return None
+    if older and latest == key.incarnation:
+        return lost_life(fleet, key)
     if member is not None and member.removed:
         message, step = f"{key.identity} was removed by an operator", REMOVED_STEP
     elif latest > key.incarnation:
@@ -48,6 +51,14 @@ def renewable(fleet: Fleet, key: MemberKey) -> Refusal | None:
         message = f"{key.identity} is not a member, or no longer one"
         step = "Stop acting, then join again with a higher incarnation."
     sides = (("you are", str(key)), ("latest", str(latest or "none")))
+    return Refusal("INCARNATION_ENDED", message, key.identity, sides, next_step=step)
+
+
+def lost_life(fleet: Fleet, key: MemberKey) -> Refusal:
+    """Return the refusal for a life that is from before the store was put back, or knows what came after that."""
+    message = f"the fleet's store was put back to an earlier state, and this life of {key.identity} is from before that"
+    step = "Stop acting, then join again with a higher incarnation."
+    sides = (("you are", str(key)), ("latest", str(key.incarnation)), ("generation", str(fleet.generation)))
     return Refusal("INCARNATION_ENDED", message, key.identity, sides, next_step=step)
 
 
@@ -83,7 +94,8 @@ def _replayed(fleet: Fleet, report: Report) -> Iterator[Refusal]:
     if not latest and report.incarnation <= fleet.floor:
         yield _forgotten(report, fleet.floor)
     known = fleet.members.get(report.key)
-    again = known is not None and not known.removed and _same(known.report, report)
+    again = known is not None and not known.removed and known.generation >= fleet.generation
+    again = again and known is not None and _same(known.report, report)
     if report.incarnation < latest or (report.incarnation == latest and not again):
         yield replayed(report, latest)
 

@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from halocline.fleet.core.effects import Announce, Audit, CommitRecords, Effect, Refusal, Refuse
+from halocline.fleet.core.history import marked
 from halocline.fleet.core.ladder_state import LadderState
 from halocline.fleet.core.record_map import edited
 from halocline.fleet.core.rules import RULES, FleetRules
@@ -25,6 +26,7 @@ class Draft:
         self.rules = rules
         self.fleet: Fleet = state.fleet
         self.weighed = state.weighed
+        self.mark = state.mark
         self._before = state
         self._epoch = state.epoch
         self._presences: Mapping[MemberKey, Presence] = state.presences
@@ -36,7 +38,7 @@ class Draft:
     @property
     def state(self) -> State:
         """The state as changed so far."""
-        return State(self._epoch, self.fleet, self._presences, self.weighed)
+        return State(self._epoch, self.fleet, self._presences, self.weighed, self.mark)
 
     def put(self, kind: str, key: Any, value: Any) -> None:
         """Writes a record of the fleet; None deletes it."""
@@ -72,7 +74,8 @@ class Draft:
     def change_ladder(self, ladder: str, **fields: Any) -> LadderState:
         """Changes where the fleet stands on a ladder; members will be told."""
         before = self.fleet.ladder_states[ladder]
-        after = replace(before, revision=before.revision + 1, **fields)
+        after = replace(before, **{"revision": before.revision + 1, **fields})
+        after = marked(ladder, after, self.fleet, self.mark)
         self.put("ladder_states", ladder, after)
         self._announced[ladder] = None
         return after

@@ -18,11 +18,16 @@ from halocline.fleet.core.state import FleetTerms, LevelRange, MemberKey, Proven
 
 @dataclass(frozen=True, slots=True)
 class Join:
-    """A member wants to be admitted. Sending it again with the same report and credential is harmless."""
+    """A member wants to be admitted. Sending it again with the same report and credential is harmless.
+
+    Args:
+        views: Per ladder, what this life has heard already.
+    """
 
     report: Report
     sent: int
     credential: str = ""
+    views: Mapping[str, View] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,9 +78,13 @@ class TakeOver:
 
     Args:
         belief: For how long a former coordinator may go on renewing leases, relying on its lease on the store.
+        mark: This coordinator's own, which none had before it.
+        seal_key: For a fleet that has none yet.
     """
 
     belief: int = 0
+    mark: str = ""
+    seal_key: str = field(default="", repr=False)
 
 
 class Command:

@@ -62,10 +62,15 @@ class Downgrade:
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """What a member knows of a ladder: the revision it heard and the level its gates open up to."""
+    """What a member knows of a ladder: the revision it heard and the level its gates open up to.
+
+    Args:
+        proof: Who announced it and in which generation; see `halocline.fleet.core.history`.
+    """
 
     revision: int
     level: int
+    proof: str = ""
 
 
 UNHEARD: Final = View(0, 0)
@@ -84,11 +89,12 @@ class Announcement:
     revision: int
     level: int
     limit: int
+    proof: str = ""
 
     @property
     def view(self) -> View:
         """The view of a member that has heard this."""
-        return View(self.revision, self.limit)
+        return View(self.revision, self.limit, self.proof)
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +108,8 @@ class LadderState:
         policy: What makes the level rise while nothing holds it.
         downgrade: The downgrade under way, if there is one.
         closed: The revision that last closed gates, by a downgrade that may since have been cancelled.
+        marks: From which revision on which coordinator's mark stands for the revisions.
+        proof: What goes with the announcement of the newest revision.
     """
 
     level: int
@@ -110,6 +118,8 @@ class LadderState:
     policy: Policy
     downgrade: Downgrade | None = None
     closed: int = 0
+    marks: tuple[tuple[int, str], ...] = ()
+    proof: str = ""
 
     @property
     def limit(self) -> int:
@@ -118,7 +128,7 @@ class LadderState:
 
     def announced(self, ladder: str) -> Announcement:
         """What members are told."""
-        return Announcement(ladder, self.revision, self.level, self.limit)
+        return Announcement(ladder, self.revision, self.level, self.limit, self.proof)
 
 
 @dataclass(frozen=True, slots=True)

@@ -140,6 +140,10 @@ def member_step(
         case AskToJoin() if event.incarnation > state.report.incarnation or _asks_again(state, event):
             report = replace(state.report, incarnation=event.incarnation)
             return MemberState(report, Status.JOINING), (Join(report, event.now),)
+        case AskToJoin() if state.status is Status.JOINED and event.incarnation == state.report.incarnation:
+            # Another coordinator may not know this life yet, or not what it has heard.
+            heard = {ladder: each.view for ladder, each in state.heard.items()}
+            return state, (Join(state.report, event.now, views=heard),)
         case Beat() if state.status is Status.JOINED:
             after = replace(state, seq=state.seq + 1)
             return after, (_heartbeat(after, event, rules),)

@@ -19,11 +19,12 @@ from heapq import nsmallest
 from typing import Final
 
 from halocline.errors import shortened
-from halocline.fleet.core.admission import REMOVED_STEP, misused, replayed
+from halocline.fleet.core.admission import REMOVED_STEP, lost_life, misused, replayed
 from halocline.fleet.core.draft import Draft
 from halocline.fleet.core.effects import Admit, Refusal, Refuse, RefusedError, Renew
 from halocline.fleet.core.events import Heartbeat, Join, Leave, Observe, RemoveMember
-from halocline.fleet.core.ladder_state import UNHEARD
+from halocline.fleet.core.history import lost_generation
+from halocline.fleet.core.ladder_state import UNHEARD, View
 from halocline.fleet.core.state import (
     MOST_LIVES,
     MOST_SILENT,
@@ -51,6 +52,11 @@ _CLOCK_STEP: Final = "Set the clock of the machine that saw it, for example with
 def join(draft: Draft, message: Join) -> None:
     """Admits a member, or says why not."""
     report = message.report
+    if draft.rules.foreign(draft.fleet, message.views):
+        _notice_restore(draft, report.identity, message.views)
+        # It has to begin another life: what this one heard counts for nothing here.
+        draft.refuse(report.identity, "join", replayed(report, report.incarnation), report.incarnation)
+        return
     refusal = draft.rules.admissible(draft.fleet, report)
     if refusal is not None:
         draft.refuse(report.identity, "join", refusal, report.incarnation)
@@ -77,7 +83,10 @@ def _register(draft: Draft, report: Report, credential: str) -> None:
     admitted = {
         ladder: ladder_states[ladder].announced(ladder).view for ladder in report.supported if ladder in ladder_states
     }
-    member = Member(report, Provenance.REPORTED, draft.at, admitted=admitted, credential=credential)
+    generation = draft.fleet.generation
+    member = Member(
+        report, Provenance.REPORTED, draft.at, admitted=admitted, credential=credential, generation=generation
+    )
     draft.put("members", report.key, member)
     draft.put("incarnations", report.identity, report.incarnation)
     draft.audit(report.identity, "join", str(report.key), f"{report.release} as {report.role}")
@@ -88,6 +97,9 @@ def heartbeat(draft: Draft, message: Heartbeat) -> None:
     key = message.key
     refusal = draft.rules.renewable(draft.fleet, key)
     member = draft.fleet.members.get(key)
+    if draft.rules.foreign(draft.fleet, message.views):
+        _notice_restore(draft, message.identity, message.views)
+        refusal = refusal or lost_life(draft.fleet, key)
     if refusal is None and member is not None and message.tables is not None:
         refusal = next(misused(draft.fleet, member.report, message.tables), None)
     if refusal is not None or member is None:
@@ -113,6 +125,23 @@ def heartbeat(draft: Draft, message: Heartbeat) -> None:
     )
     epoch, lease = draft.state.epoch, draft.fleet.terms.lease
     draft.add(Renew(message.identity, message.incarnation, message.seq, message.sent, epoch, lease, lagging))
+
+
+def _notice_restore(draft: Draft, identity: str, views: Mapping[str, View]) -> None:
+    """Raises the generation if what a member knows proves that the store was put back: all members join anew.
+
+    Every ladder gets a revision that is newer than what was lost, so that whoever is connected hears at once where the
+    fleet stands now.
+    """
+    lost = lost_generation(draft.fleet, views)
+    if lost is None:
+        return
+    draft.put("generation", (), lost + 1)
+    for ladder, state in list(draft.fleet.ladder_states.items()):
+        newest = max(state.revision, views[ladder].revision if ladder in views else 0)
+        draft.change_ladder(ladder, revision=newest + 1, marks=())
+    detail = f"generation {lost + 1}: {identity} knows what the store has lost, so all members join anew"
+    draft.audit("fleet", "restore", "everything", detail)
 
 
 def leave(draft: Draft, message: Leave) -> None:

@@ -7,13 +7,14 @@ time to show that each is needed: what breaks without it, in the fewest steps.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
 from halocline.fleet.core.admission import admissible, renewable
 from halocline.fleet.core.effects import Audit, CommitRecords, Effect, Refusal, Refuse, Renew
 from halocline.fleet.core.events import RemoveMember
+from halocline.fleet.core.history import is_foreign
 from halocline.fleet.core.ladder_state import Announcement, Downgrade, Hold, LadderState, Policy, View
 from halocline.fleet.core.state import (
     Fleet,
@@ -158,6 +159,7 @@ class FleetRules:
     supports: Callable[[Report, str], LevelRange | None] = known_support
     admissible: Callable[[Fleet, Report], Refusal | None] = admissible
     renewable: Callable[[Fleet, MemberKey], Refusal | None] = renewable
+    foreign: Callable[[Fleet, Mapping[str, View]], bool] = is_foreign
     replaces: Callable[[Fleet, Report], tuple[MemberKey, ...]] = replaces_no_one
     forgets: Callable[[RemoveMember], bool] = only_by_force
     settled: Callable[[LadderState, Iterable[View]], int] = lowest_view

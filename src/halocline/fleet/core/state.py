@@ -198,6 +198,7 @@ class Member:
         excused: Levels, per ladder, that were raised over its head by force.
         declared: When an operator last said what it runs; 0 if none did.
         seen_as: The release that it was seen to run since, where that contradicts what was declared.
+        generation: The fleet's when this life was admitted.
     """
 
     report: Report
@@ -210,6 +211,7 @@ class Member:
     credential: str = ""
     declared: int = 0
     seen_as: str = ""
+    generation: int = 0
 
     @property
     def speaks(self) -> bool:
@@ -292,6 +294,8 @@ class Fleet:
         holds: By (ladder, name).
         tables: By (table, ladder).
         answered: The commands that were done lately, by their keys.
+        generation: Rises when the store was put back to an earlier state; older lives have to be begun anew.
+        seal_key: What announcements are sealed with. It never leaves the store.
     """
 
     epoch: int = 0
@@ -304,6 +308,8 @@ class Fleet:
     holds: Mapping[tuple[str, str], Hold] = field(default_factory=dict)
     tables: Mapping[tuple[str, str], TableLevel] = field(default_factory=dict)
     answered: Mapping[str, DoneCommand] = field(default_factory=dict)
+    generation: int = 0
+    seal_key: str = field(default="", repr=False)
 
     def live(self, at: int) -> Iterator[Member]:
         """The members that count."""
@@ -322,7 +328,7 @@ class Fleet:
 class RecordChange:
     """One record of a fleet to be written: its kind, its key, and the value, or None to delete it.
 
-    The kind is a field of `Fleet`; `epoch`, `terms` and `floor` are single records with an empty key.
+    The kind is a field of `Fleet`; those in `SINGLE` are single records with an empty key.
     """
 
     kind: str
@@ -330,7 +336,7 @@ class RecordChange:
     value: Any
 
 
-SINGLE = frozenset({"epoch", "terms", "floor"})
+SINGLE = frozenset({"epoch", "terms", "floor", "generation", "seal_key"})
 
 
 def applied(fleet: Fleet, changes: Iterable[RecordChange]) -> Fleet:
@@ -370,12 +376,14 @@ class State:
     Args:
         epoch: Under which this coordinator acts; 0 until it has taken over.
         weighed: The fleet of which is known that no level rises in it by itself.
+        mark: This coordinator's own; what it announces is known by it.
     """
 
     epoch: int = 0
     fleet: Fleet = field(default_factory=Fleet)
     presences: Mapping[MemberKey, Presence] = field(default_factory=dict)
     weighed: Fleet | None = field(default=None, compare=False, repr=False)
+    mark: str = ""
 
     def views(self, ladder: str) -> Iterator[tuple[MemberKey, View]]:
         """What each member that speaks and uses the ladder is known to act under."""

@@ -53,6 +53,9 @@ def loaded(fleet: Fleet) -> State:
 def take_over(draft: Draft, event: TakeOver) -> None:
     """Begins a new epoch, with a full lease for every registered member."""
     draft.take_over(draft.fleet.epoch + 1)
+    draft.mark = event.mark
+    if event.seal_key and not draft.fleet.seal_key:
+        draft.put("seal_key", (), event.seal_key)
     until = draft.rules.grace(draft.at, draft.fleet.terms, event.belief)
     for key, member in draft.fleet.speaking():
         draft.remember(key, Presence(until, 0, member.admitted))

@@ -117,8 +117,8 @@ class Link:
         self._stop_if_refused()
         kind = Role.MEMBER if join else Role.OPERATOR
         client, wall = self._wire.client(kind), self._clock.wall()
-        sent, report = (join.sent, join.report) if join else (self._clock.now(), None)
-        greeting = Greeting(client, self.identity, self.role, self.endpoint.secret, wall, sent, report)
+        sent, report, views = (join.sent, join.report, join.views) if join else (self._clock.now(), None, {})
+        greeting = Greeting(client, self.identity, self.role, self.endpoint.secret, wall, sent, report, views)
         welcome = self._greet(calls.HANDSHAKE.request.encode(greeting))
         objections = judge(client, welcome.server, self._wire, kind)
         if objections:

@@ -282,12 +282,12 @@ class MemberLoop:
         """The same join again if it may not have been answered; otherwise one in a new life."""
         with self._changed:
             now, report = self._clock.now(), self.state.report
+            incarnation = report.incarnation
             if self.state.status is Status.OUTSIDE:
-                incarnation = max(self._clock.wall(), report.incarnation + 1, self._latest + 1)
-                (join,) = self._advance(AskToJoin(now, incarnation))
-                assert isinstance(join, Join)
-                return join
-            return Join(report, now)
+                incarnation = max(self._clock.wall(), incarnation + 1, self._latest + 1)
+            (join,) = self._advance(AskToJoin(now, incarnation))
+            assert isinstance(join, Join)
+            return join
 
     def _listen(self) -> None:
         """Keeps a session going until it breaks."""

@@ -23,11 +23,12 @@ stopped before. Reductions keep it small, and none loses a behaviour:
 - A table is raised as soon as a gate lets any member. Later would only be less dangerous.
 - A process that stops for good is one that sends nothing; a refusal that is lost is one that was never sent.
 
-Limits: five bounds are bounds, and the random walk of a larger fleet goes beyond each of them:
+Limits: six bounds are bounds, and the random walk of a larger fleet goes beyond each of them:
 
 - Between a member and the coordinator there is one message at a time, beside a push and a stray if the scenario has
   them.
 - Of what former lives sent, only what the last one sent can still arrive.
+- A store is put back once, to what it was before the first command. Connections break, and what was on its way is lost.
 - Of the coordinators that were replaced only the last is followed. What earlier ones still believe ends before that.
 - A member starts again only while no more former lives are registered than the scenario says.
 - Whoever waits for an answer to what took its time to be written has to ask again.

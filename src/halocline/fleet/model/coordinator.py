@@ -33,7 +33,7 @@ from halocline.fleet.model.ground_truth import CoordinatorStep
 from halocline.fleet.model.invariants import Violation, check
 from halocline.fleet.model.member import ANY_MEMBER, LIFE, REFUSED, Act, Memory, message_key, report_of
 from halocline.fleet.model.relative import called, later, outlived
-from halocline.fleet.model.scenario import LADDER, NAMES, TABLE, Scenario
+from halocline.fleet.model.scenario import LADDER, NAMES, NEW, TABLE, Scenario
 
 STALE: Final = 1
 NEWEST: Final = 2
@@ -46,7 +46,8 @@ class CoordinatorNode(NamedTuple):
 
     Until `belief` is over the stale one relies on its lease: it renews others without asking the store. While something
     is being written, `writing` is the state that the leader will go on from, and `written` whether the store has it
-    already. `behind` is that state of a stale one whose decision the store had before another took over.
+    already. `behind` is that state of a stale one whose decision the store had before another took over. `copy` is the
+    fleet that the store may be put back to, `copied` how far the table was raised then, until it is `restored`.
     """
 
     store: int
@@ -57,6 +58,9 @@ class CoordinatorNode(NamedTuple):
     writing: int = -1
     written: bool = False
     behind: int = -1
+    copy: int = -1
+    copied: int = 0
+    restored: bool = False
 
 
 class Reaction(NamedTuple):
@@ -94,8 +98,12 @@ class CoordinatorNodes(Memory):
     def _begin(self) -> int:
         scenario = self.scenario
         terms = FleetTerms(scenario.lease, scenario.margin, window=0)
-        ladder = Ladder(LADDER, (Rung(1), Rung(2, changes_data=True)))
-        causes: list[Cause] = [TakeOver(), events.DeclareLadder(ladder, "operator", scenario.level, scenario.policy)]
+        highest = max(binary.hi for binary in (*scenario.binaries, NEW))
+        ladder = Ladder(LADDER, (Rung(1), *(Rung(level, changes_data=True) for level in range(2, highest + 1))))
+        causes: list[Cause] = [
+            self._taking_over("first"),
+            events.DeclareLadder(ladder, "operator", scenario.level, scenario.policy),
+        ]
         if scenario.silent:
             use = frozenset({TableUse(TABLE, LADDER)})
             causes.append(events.Observe("silent", "mystery@?", Provenance.DECLARED, "operator", tables=use))
@@ -104,6 +112,11 @@ class CoordinatorNodes(Memory):
             state, _ = step(state, Event(0, cause), self.rules)
         leader = self._state(state)
         return self._number(CoordinatorNode(self._fleet_of(leader), leader, -1, scenario.level))
+
+    def _taking_over(self, mark: str) -> TakeOver:
+        """A take-over; marks matter only where the store may be put back."""
+        belief, restores = self.scenario.belief, self.scenario.restores
+        return TakeOver(belief, mark, "key") if restores else TakeOver(belief)
 
     # What follows from an event. Each is computed once.
 
@@ -127,7 +140,31 @@ class CoordinatorNodes(Memory):
             moves.append((Act.ARRIVE_LATE, "the stale coordinator's timer goes off", late))
         if self.scenario.take_over:
             moves.append((Act.TAKE_OVER, "another coordinator takes over", self._take_over(number)))
+        if self.scenario.restores:
+            moves = [*(self._copied(number, move) for move in moves), *self._restores(number)]
         return (move for move in moves if move[2].coordinator != number or move[2].violations)
+
+    def _copied(self, number: int, move: tuple[Act, str, Reaction]) -> tuple[Act, str, Reaction]:
+        """A move, with a copy of the store as it was before if this is the operators' first command."""
+        node, (act, text, reaction) = self.values[number], move
+        if act is not Act.OPERATOR or node.copy >= 0 or node.restored:
+            return move
+        after = self.values[reaction.coordinator]._replace(copy=node.store, copied=node.used)
+        return act, text, reaction._replace(coordinator=self._number(after))
+
+    def _restores(self, number: int) -> Iterator[tuple[Act, str, Reaction]]:
+        """How the store is put back to its copy, once no member has a lease any more."""
+        node = self.values[number]
+        leases = self.states[node.leader].presences.values()
+        if node.copy >= 0 and all(presence.until <= 0 for presence in leases):
+            former = replace(self.fleets[node.copy], epoch=NEWEST - 1)
+            before, event = loaded(former), Event(0, self._taking_over("second"))
+            after, effects = step(before, event, self.rules)
+            violations = tuple(check(CoordinatorStep(before, event, after, effects)))
+            leader = self._state(after)
+            moved = CoordinatorNode(self._fleet_of(leader), leader, -1, node.copied, restored=True)
+            text = "the store is put back to before the first command, and another coordinator takes over"
+            yield Act.RESTORE, text, Reaction(self._number(moved), violations=violations)
 
     def _decisions(self, number: int) -> Iterator[tuple[Act, str, Reaction]]:
         """What the leader's timer and operators lead to, at once or after it took its time to be written."""
@@ -274,7 +311,7 @@ class CoordinatorNodes(Memory):
 
     def _take_over(self, number: int) -> Reaction:
         node = self.values[number]
-        event, before = Event(0, TakeOver(self.scenario.belief)), loaded(self.fleets[node.store])
+        event, before = Event(0, self._taking_over("first")), loaded(self.fleets[node.store])
         after, effects = step(before, event, self.rules)
         violations = tuple(check(CoordinatorStep(before, event, after, effects)))
         fleet = replace(after.fleet, epoch=NEWEST)
@@ -331,7 +368,10 @@ class CoordinatorNodes(Memory):
             store = self._fleet_of(leader)
         else:
             store = self._fleet(change(State(NEWEST, self.fleets[node.store])).fleet)
-        return self._number(node._replace(store=store, leader=leader, stale=stale, writing=writing, behind=behind))
+        parts: dict[str, Any] = {"store": store, "leader": leader, "stale": stale, "writing": writing, "behind": behind}
+        if node.copy >= 0:
+            parts["copy"] = self._fleet(change(State(NEWEST, self.fleets[node.copy])).fleet)
+        return self._number(node._replace(**parts))
 
     def _number(self, node: CoordinatorNode) -> int:
         return _number(self._node_numbers, self.values, node, node)
@@ -340,7 +380,7 @@ class CoordinatorNodes(Memory):
         presences = {
             key: replace(presence, until=max(presence.until, 0), seq=0) for key, presence in state.presences.items()
         }
-        key = (_fleet_key(state.fleet), state.epoch, tuple(sorted(map(_presence_key, presences.items()))))
+        key = (_fleet_key(state.fleet), state.epoch, state.mark, tuple(sorted(map(_presence_key, presences.items()))))
         return _number(self._state_numbers, self.states, key, replace(state, presences=presences))
 
     def _fleet(self, fleet: Fleet) -> int:
@@ -366,6 +406,7 @@ def _fleet_key(fleet: Fleet) -> object:
         members,
         tuple(sorted(fleet.incarnations.items())),
         tuple(fleet.holds),
+        fleet.generation,
     )
 
 
@@ -373,14 +414,14 @@ def _record_key(item: tuple[MemberKey, Member]) -> tuple[Any, ...]:
     key, member = item
     supported, admitted = member.report.supported.get(LADDER), member.admitted.get(LADDER)
     levels = (supported.lo, supported.hi) if supported else ()
-    view = (admitted.revision, admitted.level) if admitted else ()
-    return *key, levels, view, member.removed, member.provenance
+    view = (admitted.revision, admitted.level, admitted.proof) if admitted else ()
+    return *key, levels, view, member.removed, member.provenance, member.generation
 
 
 def _presence_key(item: tuple[MemberKey, Presence]) -> tuple[Any, ...]:
     key, presence = item
     view = presence.views.get(LADDER)
-    return *key, presence.until, (view.revision, view.level) if view else ()
+    return *key, presence.until, (view.revision, view.level, view.proof) if view else ()
 
 
 def _cause_key(cause: Cause) -> object:

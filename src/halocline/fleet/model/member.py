@@ -86,6 +86,7 @@ class Act(Enum):
     TIMER = auto()
     OPERATOR = auto()
     TAKE_OVER = auto()
+    RESTORE = auto()
     TIME = auto()
     LAG = auto()
 
@@ -184,6 +185,8 @@ class MemberNodes(Memory):
             yield self._sends(Act.SEND, node, AskToJoin(0, LIFE), "asks to join again")
             return
         yield self._sends(Act.SEND, node, Beat(0), "sends a heartbeat")
+        if self.scenario.restores:
+            yield self._sends(Act.SEND, node, AskToJoin(0, LIFE), "asks to join again")
         if self.scenario.leave:
             yield self._sends(Act.LEAVE, node, Goodbye(0), "leaves")
         if member.operations:
@@ -255,6 +258,11 @@ class MemberNodes(Memory):
         """The node after news were sent to it that may be overtaken."""
         return self._with(number, "news", news)
 
+    def cut_off(self, number: int) -> int:
+        """The node after all connections were lost, and with them what was on its way."""
+        node = self.values[number]
+        return self._once((number, "cut off"), lambda: self.number(replace(node, message=None, stray=None, news=None)))
+
     def taken(self, number: int, *, stray: bool) -> int:
         """The node after its message, or its stray one, has arrived."""
         return self._with(number, "stray" if stray else "message", None)
@@ -310,7 +318,7 @@ class MemberNodes(Memory):
 
 
 def _called(binary: LevelRange) -> str:
-    return "newest" if binary.lo > 1 else "new" if binary.hi > 1 else "old"
+    return "newest" if binary.lo > 1 else ("old", "new", "newer")[binary.hi - 1]
 
 
 @cache
@@ -363,7 +371,8 @@ def message_key(message: Message | Reply | None) -> object:
     """What tells messages apart."""
     match message:
         case Join():
-            return "join", message.report.incarnation, message.report.supported[LADDER], message.sent
+            views = tuple(message.views.items())
+            return "join", message.report.incarnation, message.report.supported[LADDER], message.sent, views
         case Heartbeat():
             return "heartbeat", message.incarnation, message.sent, tuple(message.views.items())
         case Refuse():

@@ -7,12 +7,13 @@ is not needed, or that the explorer does not look closely enough.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
 from halocline.fleet.core.admission import admissible, renewable
 from halocline.fleet.core.effects import Effect, Refusal, Renew
+from halocline.fleet.core.ladder_state import View
 from halocline.fleet.core.rules import RULES, FleetRules, grants_anything, with_margin
 from halocline.fleet.core.state import Fleet, LevelRange, Member, MemberKey, Provenance, Report
 from halocline.fleet.model.scenario import (
@@ -25,6 +26,7 @@ from halocline.fleet.model.scenario import (
     NARROW,
     NEWS,
     REMOVED,
+    RESTORED,
     SILENT,
     STALL,
     WRITING,
@@ -84,6 +86,14 @@ def _all_but_heartbeats(effects: Sequence[Effect]) -> bool:
 
 def _as_durable(now: Sequence[Effect], later: Sequence[Effect]) -> bool:
     return any(isinstance(effect, Renew) for effect in now)
+
+
+def _nothing_is_foreign(fleet: Fleet, views: Mapping[str, View]) -> bool:
+    return False
+
+
+def _only_newer_is_foreign(fleet: Fleet, views: Mapping[str, View]) -> bool:
+    return any(view.revision > fleet.ladder_states[ladder].revision for ladder, view in views.items())
 
 
 def _assume_every_level(report: Report, ladder: str) -> LevelRange | None:
@@ -263,6 +273,18 @@ MUTANTS: Final = (
         "no-table-fence",
         "a table takes the commit of a writer that stalled while the table was raised",
         replace(STALL, fenced=False),
+    ),
+    Mutant(
+        "restore-unnoticed",
+        "a member goes on with what it heard after the store was put back to before that",
+        RESTORED,
+        replace(RULES, foreign=_nothing_is_foreign),
+    ),
+    Mutant(
+        "restore-by-revision",
+        "a restore is noticed by a newer revision only, and not once the fleet has come as far again",
+        RESTORED,
+        replace(RULES, foreign=_only_newer_is_foreign),
     ),
     Mutant(
         "no-leases",

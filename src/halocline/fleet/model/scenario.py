@@ -17,6 +17,7 @@ NAMES: Final = ("a", "b", "c", "d")
 
 OLD: Final = LevelRange(1, 1)
 NEW: Final = LevelRange(1, 2)
+NEWER: Final = LevelRange(1, 3)
 NEWEST: Final = LevelRange(2, 2)
 """What the binaries support."""
 
@@ -40,6 +41,8 @@ class Scenario:
         strays: Whether what a life sent may arrive when the next one has begun.
         lives: How many former lives, of all members together, may be registered when one starts again.
         revisions: Commands are given up to this revision of the ladder, so that there is an end.
+        restores: Whether the store, and the table with it, may be put back once to what they were before the first
+            command, after all leases are over and with another coordinator.
         silent: Whether a client that never speaks, and whose release is unknown, reads the table with the old binary.
     """
 
@@ -68,6 +71,7 @@ class Scenario:
     commands: tuple[Command, ...] = ()
     revisions: int = 99
     silent: bool = False
+    restores: bool = False
 
 
 _DOWNGRADE: Final = (
@@ -175,6 +179,15 @@ SILENT: Final = replace(
     summary="a client that never speaks, and runs an unknown release, reads the table",
     silent=True,
 )
+RESTORED: Final = replace(
+    BRIEF,
+    name="restored",
+    summary="the store is put back to an earlier state, and members come back that know what it has lost",
+    policy=Policy.MANUAL,
+    binaries=(NEW, NEWER),
+    commands=(events.Raise(LADDER, 2, "operator"), events.Raise(LADDER, 3, "operator")),
+    restores=True,
+)
 STALL: Final = replace(
     BRIEF,
     name="stall",
@@ -185,6 +198,12 @@ STALL: Final = replace(
 
 SCENARIOS: Final = {
     each.name: each
-    for each in (ROLL, LEASE, WRITING, LIVES, REMOVED, DOWN, NARROW, CLIMB, HANDOVER, NEWS, HELD, SILENT, STALL, STRAYS)
+    for each in (
+        *(ROLL, LEASE, WRITING, LIVES, REMOVED, DOWN, NARROW, CLIMB, HANDOVER, NEWS, HELD, SILENT, STALL),
+        *(RESTORED, STRAYS),
+    )
 }
-"""The shipped ones, by name. The last is too large to be seen through within a minute."""
+"""The shipped ones, by name."""
+
+LARGE: Final = frozenset({RESTORED.name, STRAYS.name})
+"""Those that are too large to be seen through within a minute."""

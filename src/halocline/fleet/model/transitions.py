@@ -61,7 +61,8 @@ class Model:
             for step, moved, node in known:
                 yield step, (moved, *before, node, *after)
         for act, text, outcome in self.coordinators.moves(coordinator):
-            yield Transition(act, -1, text, outcome.violations), (outcome.coordinator, *state[1:])
+            nodes = map(self.members.cut_off, state[1:]) if act is Act.RESTORE else state[1:]
+            yield Transition(act, -1, text, outcome.violations), (outcome.coordinator, *nodes)
         yield from self._time_passes(state)
 
     def _steps_of(self, coordinator: int, who: int, node: int) -> Iterator[tuple[Transition, int, int]]:

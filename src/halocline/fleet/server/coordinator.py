@@ -16,6 +16,7 @@ import logging
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from secrets import token_hex
 from typing import Any, Final
 
 from halocline.errors import ConflictError, HaloclineError, InternalError, UnavailableError
@@ -206,7 +207,7 @@ class Coordinator:
         self.state = writing.after
 
     def restore(self, changes: Sequence[RecordChange], audit: Audit) -> None:
-        """Puts a backup in the place of everything, under a new epoch, unless a member holds a lease.
+        """Puts a backup in the place of everything, in a new generation and epoch, unless a member holds a lease.
 
         To be called while no event is taken up: a member that joined between the question and the answer would act
         without a record.
@@ -221,7 +222,7 @@ class Coordinator:
                 next_step="Stop them, wait for one lease, then import.",
             )
         try:
-            self.store.replace(epoch, _newest_incarnations(changes, fleet), Write(audits=(audit,)))
+            self.store.replace(epoch, _brought_forward(changes, fleet), Write(audits=(audit,)))
         finally:
             self.step_down()
         self.take_over()
@@ -230,7 +231,7 @@ class Coordinator:
         """The first steps under a new epoch. The time is taken here, with every other coordinator locked out."""
         state, at = loaded(fleet), self.clock.now()
         told: list[Outcome] = []
-        first: list[Cause] = [TakeOver(belief)]
+        first: list[Cause] = [TakeOver(belief, token_hex(8), token_hex(32))]
         terms = replace(fleet.terms if fleet.epoch else self._terms, provides=self._provides)
         if fleet.terms != terms:
             first.append(SetTerms(terms, actor="fleet"))
@@ -241,19 +242,33 @@ class Coordinator:
         return state, state.epoch, _batch(state, state, told).write
 
 
-def _newest_incarnations(changes: Iterable[RecordChange], fleet: Fleet) -> list[RecordChange]:
-    """A backup with the incarnations that were used since: an old life must not come back through it."""
+def _brought_forward(changes: Iterable[RecordChange], fleet: Fleet) -> list[RecordChange]:
+    """Return a backup as the next generation of a fleet.
+
+    The incarnations that were used since stay used, so that an old life does not come back through it, and revisions
+    are newer than those that members have heard.
+    """
     newest: dict[Any, int] = dict(fleet.incarnations)
-    floor, kept = fleet.floor, []
+    floor, generation, kept = fleet.floor, fleet.generation, []
     for change in changes:
-        if change.kind == "incarnations":
-            newest[change.key] = max(change.value, newest.get(change.key, 0))
-        elif change.kind == "floor":
-            floor = max(floor, change.value)
-        else:
-            kept.append(change)
+        match change.kind:
+            case "incarnations":
+                newest[change.key] = max(change.value, newest.get(change.key, 0))
+            case "floor":
+                floor = max(floor, change.value)
+            case "generation":
+                generation = max(generation, change.value)
+            case "ladder_states":
+                known = fleet.ladder_states.get(str(change.key))
+                revision = max(change.value.revision, known.revision if known else 0) + 1
+                kept.append(replace(change, value=replace(change.value, revision=revision, marks=(), proof="")))
+            case "seal_key":
+                continue
+            case _:
+                kept.append(change)
     lives = (RecordChange("incarnations", name, value) for name, value in newest.items())
-    return [*kept, *lives, RecordChange("floor", (), floor)]
+    single = {"floor": floor, "generation": generation + 1, "seal_key": fleet.seal_key}
+    return [*kept, *lives, *(RecordChange(kind, (), value) for kind, value in single.items())]
 
 
 def _grows(known: Ladder | None, ladder: Ladder) -> bool:

@@ -64,7 +64,7 @@ class Greeter:
         admission = None
         if report is not None:
             report = replace(report, needs=report.needs | feature_names(client.requires))
-            admission = await self._admit(Join(report, greeting.sent, credential), sighting)
+            admission = await self._admit(Join(report, greeting.sent, credential, greeting.views), sighting)
             self._note_client(report.key, client.release)
         self._saw(replace(sighting, outcome="joined" if report else "greeted"))
         claims = Claims(

@@ -338,7 +338,8 @@ class FleetServer:
     def _check_member(self, claims: Claims) -> None:
         """A token that was given to a member is good for as long as that member is one."""
         member = self.service.state().fleet.members.get(MemberKey(claims.identity, claims.incarnation))
-        if claims.incarnation and (member is None or member.removed):
+        older = member is not None and member.generation < self.service.state().fleet.generation
+        if claims.incarnation and (member is None or member.removed or older):
             problem = f"{claims.identity} is no longer a member"
             raise DeniedError(problem, condition="TOKEN_INVALID", next_step="Join again.")
 

@@ -51,6 +51,7 @@ def describe(state: State, at: int, coordinator: Coordinator, server: Peer) -> a
         coordinator=coordinator.address,
         store=coordinator.store.description,
         active_since_ms=coordinator.since,
+        generation=state.fleet.generation,
     )
 
 
@@ -144,13 +145,14 @@ def member(state: State, key: MemberKey, of: Member, at: int, client: str = "") 
     """One member, with what its last heartbeat said."""
     report, presence = of.report, state.presences.get(key)
     said = {each.name: getattr(report, each.name) for each in fields(report)}
+    views = presence.views if presence else {}
     return answers.MemberStatus(
         **said,
         provenance=of.provenance,
         since_ms=of.since,
         last_seen_ms=of.last_seen or 0,
         lease_left_ms=max(presence.until - at, 0) if presence else 0,
-        views=presence.views if presence else {},
+        views={name: answers.ViewStatus(view.revision, view.level) for name, view in views.items()},
         removed=of.removed,
         live=of.live(at, state.fleet.terms.window),
         client=client,

@@ -40,8 +40,13 @@ KINDS: Final[dict[str, tuple[Any, Any]]] = {
     "holds": (tuple[str, str], Hold),
     "tables": (tuple[str, str], TableLevel),
     "answered": (str, DoneCommand),
+    "generation": (tuple[()], int),
+    "seal_key": (tuple[()], str),
 }
 """What keys and values of each kind are; the kinds are the fields of a `Fleet` except the epoch."""
+
+SECRET: Final = frozenset({"seal_key"})
+"""What never leaves a store."""
 
 _LONGEST_KEY: Final = 600
 
@@ -95,8 +100,10 @@ def assembled(epoch: int, rows: Iterable[tuple[str, str]]) -> Fleet:
 
 
 def taken_apart(fleet: Fleet) -> Iterable[RecordChange]:
-    """Every record of a fleet, as the change that would write it; the epoch is not one of them."""
+    """Every record of a fleet, as the change that would write it; neither the epoch nor the key is one of them."""
     for kind in KINDS:
+        if kind in SECRET:
+            continue
         if kind in SINGLE:
             yield RecordChange(kind, (), getattr(fleet, kind))
         else:

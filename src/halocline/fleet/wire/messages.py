@@ -31,6 +31,7 @@ MOST_FEATURES: Final = 512
 MOST_LADDERS: Final = 64
 LONGEST_RELEASE: Final = 200
 LONGEST_TABLE: Final = 1024
+LONGEST_PROOF: Final = 100
 LONGEST_REASON: Final = 2000
 HIGHEST_LEVEL: Final = 1_000_000
 
@@ -151,7 +152,8 @@ def greeting(message: pb.HandshakeRequest) -> Greeting:
     identity = Report(message.identity, 0, "").identity
     role = matched("role", message.role or "reader")
     member = report(identity, role, message.membership) if message.HasField("membership") else None
-    return Greeting(peer(message.client), identity, role, message.secret, message.clock_ms, message.sent, member)
+    views = heard_views(message.views)
+    return Greeting(peer(message.client), identity, role, message.secret, message.clock_ms, message.sent, member, views)
 
 
 def welcome(message: pb.HandshakeResponse) -> Welcome:
@@ -200,6 +202,12 @@ def _table_use(table: str, ladder: str, operation: str) -> TableUse:
     return shared_use(TableUse(table_url(table), ladder_name(ladder), matched("operation", operation)))
 
 
+def heard_views(views: Mapping[str, pb.View]) -> dict[str, View]:
+    """What a member has heard, per ladder."""
+    listed = counted("ladders", views.items(), MOST_LADDERS)
+    return {name: View(each.revision, each.level, bounded("proof", each.proof, LONGEST_PROOF)) for name, each in listed}
+
+
 # Sessions.
 
 
@@ -209,17 +217,15 @@ def heartbeat(key: MemberKey, data: bytes) -> Heartbeat:
     if up.WhichOneof("what") != "heartbeat":
         raise InputError("a session carries heartbeats, and nothing else")
     message = up.heartbeat
-    views = counted("ladders", message.views.items(), MOST_LADDERS)
     tables = table_uses(message.tables.tables) if message.HasField("tables") else None
-    heard = {ladder: View(view.revision, view.level) for ladder, view in views}
-    return Heartbeat(*key, message.seq, message.sent, heard, tables)
+    return Heartbeat(*key, message.seq, message.sent, heard_views(message.views), tables)
 
 
 def to_heartbeat(of: Heartbeat) -> bytes:
     """A heartbeat for the wire."""
     uses = None if of.tables is None else [to_message(use, pb.TableUse) for use in sorted(of.tables)]
     tables = None if uses is None else pb.TablesInUse(tables=uses)
-    views = {name: pb.View(revision=view.revision, level=view.level) for name, view in of.views.items()}
+    views = {name: to_message(view, pb.View) for name, view in of.views.items()}
     beat = pb.Heartbeat(seq=of.seq, sent=of.sent, views=views, tables=tables)
     return pb.Up(heartbeat=beat).SerializeToString()
 
@@ -264,7 +270,7 @@ def to_session_message(of: SessionMessage) -> bytes:
 
 
 def _announcements(items: Iterable[pb.Announcement]) -> tuple[Announcement, ...]:
-    return tuple(Announcement(each.ladder, each.revision, each.level, each.limit) for each in items)
+    return tuple(Announcement(each.ladder, each.revision, each.level, each.limit, each.proof) for each in items)
 
 
 def _to_announcements(items: Iterable[Announcement]) -> list[pb.Announcement]:

@@ -7,10 +7,11 @@ down.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from halocline.fleet.core.effects import Announce, Refusal, Renew
-from halocline.fleet.core.ladder_state import Announcement
+from halocline.fleet.core.ladder_state import Announcement, View
 from halocline.fleet.core.state import Report
 from halocline.fleet.wire.handshake import Peer
 
@@ -23,6 +24,7 @@ class Greeting:
         client: The program that speaks, as opposed to the release that works on tables.
         sent: The client's own clock for leases; comes back in the answer and is compared with nothing else.
         membership: What it wants to be admitted as; None if it does not want to be a member.
+        views: Per ladder, what this life of it has heard already.
     """
 
     client: Peer
@@ -32,6 +34,7 @@ class Greeting:
     clock_ms: int = 0
     sent: int = 0
     membership: Report | None = None
+    views: Mapping[str, View] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -194,7 +194,10 @@ def test_answers_after_the_end_do_not_revive():
 
 def test_joining_again_needs_a_higher_incarnation():
     life = Life().joined()
-    assert life.do(AskToJoin(1, incarnation=1)) == ()
+    (again,) = life.do(AskToJoin(1, incarnation=1))
+    assert again.views == {name: each.view for name, each in life.state.heard.items()}, (
+        "in the same life it says what it heard"
+    )
     assert life.state.status is Status.JOINED
     assert [each.report.incarnation for each in life.do(AskToJoin(1, incarnation=2))] == [2]
     assert life.state.heard == {}

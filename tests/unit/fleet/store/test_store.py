@@ -75,6 +75,7 @@ RECORDS = [
     ),
     RecordChange("incarnations", "etl", 7),
     RecordChange("floor", (), 3),
+    RecordChange("generation", (), 2),
     RecordChange("holds", ("hudi", "close"), Hold("hudi", "close", 8, None, "year end", "ann")),
     RecordChange("tables", ("lake/orders", "delta"), TableLevel("lake/orders", "delta", 3, 8)),
     RecordChange("tables", ('"' * 1000, "delta"), TableLevel('"' * 1000, "delta", 3, 8)),

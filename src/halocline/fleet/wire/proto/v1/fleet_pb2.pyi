@@ -181,6 +181,24 @@ Global___Membership: typing_extensions.TypeAlias = Membership
 class HandshakeRequest(google.protobuf.message.Message):
     DESCRIPTOR: google.protobuf.descriptor.Descriptor
 
+    @typing.final
+    class ViewsEntry(google.protobuf.message.Message):
+        DESCRIPTOR: google.protobuf.descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: builtins.int
+        VALUE_FIELD_NUMBER: builtins.int
+        key: builtins.str
+        @property
+        def value(self) -> Global___View: ...
+        def __init__(
+            self,
+            *,
+            key: builtins.str = ...,
+            value: Global___View | None = ...,
+        ) -> None: ...
+        def HasField(self, field_name: typing.Literal["value", b"value"]) -> builtins.bool: ...
+        def ClearField(self, field_name: typing.Literal["key", b"key", "value", b"value"]) -> None: ...
+
     CLIENT_FIELD_NUMBER: builtins.int
     IDENTITY_FIELD_NUMBER: builtins.int
     ROLE_FIELD_NUMBER: builtins.int
@@ -188,6 +206,7 @@ class HandshakeRequest(google.protobuf.message.Message):
     CLOCK_MS_FIELD_NUMBER: builtins.int
     SENT_FIELD_NUMBER: builtins.int
     MEMBERSHIP_FIELD_NUMBER: builtins.int
+    VIEWS_FIELD_NUMBER: builtins.int
     identity: builtins.str
     role: builtins.str
     secret: builtins.str
@@ -204,6 +223,10 @@ class HandshakeRequest(google.protobuf.message.Message):
     def membership(self) -> Global___Membership:
         """Set by those who want to be members."""
 
+    @property
+    def views(self) -> google.protobuf.internal.containers.MessageMap[builtins.str, Global___View]:
+        """Per ladder, what this life of a member has heard already; empty when it begins."""
+
     def __init__(
         self,
         *,
@@ -214,9 +237,10 @@ class HandshakeRequest(google.protobuf.message.Message):
         clock_ms: builtins.int = ...,
         sent: builtins.int = ...,
         membership: Global___Membership | None = ...,
+        views: collections.abc.Mapping[builtins.str, Global___View] | None = ...,
     ) -> None: ...
     def HasField(self, field_name: typing.Literal["client", b"client", "membership", b"membership"]) -> builtins.bool: ...
-    def ClearField(self, field_name: typing.Literal["client", b"client", "clock_ms", b"clock_ms", "identity", b"identity", "membership", b"membership", "role", b"role", "secret", b"secret", "sent", b"sent"]) -> None: ...
+    def ClearField(self, field_name: typing.Literal["client", b"client", "clock_ms", b"clock_ms", "identity", b"identity", "membership", b"membership", "role", b"role", "secret", b"secret", "sent", b"sent", "views", b"views"]) -> None: ...
 
 Global___HandshakeRequest: typing_extensions.TypeAlias = HandshakeRequest
 
@@ -228,10 +252,13 @@ class Announcement(google.protobuf.message.Message):
     REVISION_FIELD_NUMBER: builtins.int
     LEVEL_FIELD_NUMBER: builtins.int
     LIMIT_FIELD_NUMBER: builtins.int
+    PROOF_FIELD_NUMBER: builtins.int
     ladder: builtins.str
     revision: builtins.int
     level: builtins.int
     limit: builtins.int
+    proof: builtins.str
+    """Who announced it, and in which generation of the fleet; a member sends it back with its views."""
     def __init__(
         self,
         *,
@@ -239,8 +266,9 @@ class Announcement(google.protobuf.message.Message):
         revision: builtins.int = ...,
         level: builtins.int = ...,
         limit: builtins.int = ...,
+        proof: builtins.str = ...,
     ) -> None: ...
-    def ClearField(self, field_name: typing.Literal["ladder", b"ladder", "level", b"level", "limit", b"limit", "revision", b"revision"]) -> None: ...
+    def ClearField(self, field_name: typing.Literal["ladder", b"ladder", "level", b"level", "limit", b"limit", "proof", b"proof", "revision", b"revision"]) -> None: ...
 
 Global___Announcement: typing_extensions.TypeAlias = Announcement
 
@@ -340,15 +368,18 @@ class View(google.protobuf.message.Message):
 
     REVISION_FIELD_NUMBER: builtins.int
     LEVEL_FIELD_NUMBER: builtins.int
+    PROOF_FIELD_NUMBER: builtins.int
     revision: builtins.int
     level: builtins.int
+    proof: builtins.str
     def __init__(
         self,
         *,
         revision: builtins.int = ...,
         level: builtins.int = ...,
+        proof: builtins.str = ...,
     ) -> None: ...
-    def ClearField(self, field_name: typing.Literal["level", b"level", "revision", b"revision"]) -> None: ...
+    def ClearField(self, field_name: typing.Literal["level", b"level", "proof", b"proof", "revision", b"revision"]) -> None: ...
 
 Global___View: typing_extensions.TypeAlias = View
 
@@ -889,11 +920,14 @@ class DescribeResponse(google.protobuf.message.Message):
     COORDINATOR_FIELD_NUMBER: builtins.int
     STORE_FIELD_NUMBER: builtins.int
     ACTIVE_SINCE_MS_FIELD_NUMBER: builtins.int
+    GENERATION_FIELD_NUMBER: builtins.int
     epoch: builtins.int
     clock_ms: builtins.int
     coordinator: builtins.str
     store: builtins.str
     active_since_ms: builtins.int
+    generation: builtins.int
+    """Rises with an import, or when the store was put back to an earlier state."""
     @property
     def server(self) -> Global___Peer: ...
     @property
@@ -914,9 +948,10 @@ class DescribeResponse(google.protobuf.message.Message):
         coordinator: builtins.str = ...,
         store: builtins.str = ...,
         active_since_ms: builtins.int = ...,
+        generation: builtins.int = ...,
     ) -> None: ...
     def HasField(self, field_name: typing.Literal["server", b"server", "terms", b"terms"]) -> builtins.bool: ...
-    def ClearField(self, field_name: typing.Literal["active_since_ms", b"active_since_ms", "clock_ms", b"clock_ms", "coordinator", b"coordinator", "epoch", b"epoch", "ladders", b"ladders", "server", b"server", "store", b"store", "tables", b"tables", "terms", b"terms"]) -> None: ...
+    def ClearField(self, field_name: typing.Literal["active_since_ms", b"active_since_ms", "clock_ms", b"clock_ms", "coordinator", b"coordinator", "epoch", b"epoch", "generation", b"generation", "ladders", b"ladders", "server", b"server", "store", b"store", "tables", b"tables", "terms", b"terms"]) -> None: ...
 
 Global___DescribeResponse: typing_extensions.TypeAlias = DescribeResponse
 
