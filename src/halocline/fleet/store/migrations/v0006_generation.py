@@ -6,7 +6,7 @@ from typing import Final
 
 from sqlalchemy import Connection
 
-MINIMUM: Final = 5
+MINIMUM: Final = 6
 
 
 def upgrade(_: Connection) -> None:
