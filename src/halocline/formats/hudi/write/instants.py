@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from halocline.errors import AlreadyExistsError
 from halocline.formats.hudi.configuration import HudiTableConfig
-from halocline.formats.hudi.timeline.instant import ENDS_AS, HudiInstant, InstantState, file_name
+from halocline.formats.hudi.timeline.instant import ENDS_AS, HudiInstant, InstantState, file_name, order
 from halocline.formats.hudi.timeline.timeline import HudiTimeline
 from halocline.formats.hudi.write.times import next_time
 from halocline.formats.log.fence import check_fence
@@ -19,7 +19,10 @@ from halocline.storage.base import Store
 
 
 def put_requested(store: Store, config: HudiTableConfig, action: str, body: bytes) -> HudiInstant:
-    """Requests an action, at a time that no other instant has.
+    """Requests an action, at a time that no other instant has and that no completed write is behind.
+
+    Who reads the timeline between the choice of the time and the request takes a write that was completed meanwhile for
+    the last one, and would never read one that is requested before it.
 
     Args:
         store: Where the table lies.
@@ -34,10 +37,11 @@ def put_requested(store: Store, config: HudiTableConfig, action: str, body: byte
             store.put_if_absent(found.path, body)
         except AlreadyExistsError:  # another writer was given the same millisecond
             continue
-        times = [each.time for each in HudiTimeline.load(store, config).instants]
-        if times.count(found.time) == 1:
+        timeline = HudiTimeline.load(store, config)
+        overtaken = any(order(each.time) > order(found.time) for each in timeline.writes)
+        if not overtaken and [each.time for each in timeline.instants].count(found.time) == 1:
             return found
-        store.delete(found.path)  # and so was one that requests another action, under another name
+        store.delete(found.path)  # another writer was given the time for another action, or was faster by a whole write
 
 
 def put_inflight(store: Store, config: HudiTableConfig, instant: HudiInstant, body: bytes = b"") -> HudiInstant:
