@@ -99,6 +99,7 @@ CONDITIONS: Final[Mapping[str, str]] = MappingProxyType(
         "PROTOCOL_NOT_DOWNGRADABLE": "The new protocol lacks features of the old one.",
         "PROTOCOL_TOO_LOW": "The protocol's version numbers have no room for the feature.",
         "QUERY_INVALID": "A search query is not understood, or a column cannot answer it.",
+        "RANGE_UNSETTLED": "A write that a range of writes would miss is still under way.",
         "READER_TOO_OLD": "The reader lacks a feature that the table requires for reading.",
         "RELEASE_UNKNOWN": "Nothing is known about whether this release may do that.",
         "RETENTION_TOO_SHORT": "Files would be deleted sooner than the table promises.",

@@ -8,6 +8,11 @@ Only files that writes of the range wrote are read, and of those only rows that 
 A row in a log file whose base file is older than the range comes as it was written: with the columns of that write.
 Rows that were written twice in the range come once, deleted ones not at all.
 
+Ranges are read one after the other, each from where the one before ended, so no write may come into a range that has
+been read. In layout 1 one that began earlier may be completed later. So a range without an end stops before the first
+write that is still under way, and one that would begin or end behind it is refused; `settled_time` is the time up to
+which a range may go. Clusterings that are under way hold nothing up, since they bring no rows.
+
 The limit: in layout 1 the range begins with the active timeline; `HudiIncremental.is_complete` tells whether older
 writes were left out. In layout 2 older ones are looked up in the history.
 """
@@ -20,7 +25,7 @@ from functools import cached_property
 
 import pyarrow as pa
 
-from halocline.errors import InputError
+from halocline.errors import ConflictError, InputError, NotFoundError
 from halocline.formats.hudi.configuration import TableType
 from halocline.formats.hudi.merge.entries import BlockFilter
 from halocline.formats.hudi.names import BaseFile, LogFile, parse_data_file
@@ -28,6 +33,7 @@ from halocline.formats.hudi.slice_reader import CommitFilter, SliceReader
 from halocline.formats.hudi.slices import FileSlice, file_groups
 from halocline.formats.hudi.snapshot import HudiSnapshot
 from halocline.formats.hudi.timeline.instant import (
+    REPLACE_COMMIT,
     RESTORE,
     ROLLBACK,
     WRITES,
@@ -36,7 +42,7 @@ from halocline.formats.hudi.timeline.instant import (
     checked_time,
     order,
 )
-from halocline.formats.hudi.timeline.metadata import CommitMetadata
+from halocline.formats.hudi.timeline.metadata import CommitMetadata, ReplacePlan
 from halocline.formats.hudi.timeline.timeline import HudiTimeline
 
 
@@ -133,9 +139,12 @@ def read_range(snapshot: HudiSnapshot, begin: str | None = None, end: str | None
     Args:
         snapshot: The table.
         begin: The time after which writes count; from the first one on if not given.
-        end: The time up to which they count; up to the newest if not given.
+        end: The time up to which they count; if not given, up to the newest, or to the last one before a write of
+            layout 1 that is still under way.
 
     Raises:
+        ConflictError: In layout 1, a write is still under way that began before the range begins or ends, so that a
+            later range would miss it (`RANGE_UNSETTLED`).
         InputError: A time is none, or is a requested time where completion times count, or the end is before the begin.
     """
     timeline, layout = snapshot.timeline, snapshot.config.layout
@@ -149,8 +158,14 @@ def read_range(snapshot: HudiSnapshot, begin: str | None = None, end: str | None
             next_step="Give the earlier time first; writes after it, up to the later one, count.",
         )
 
+    unsettled = _first_under_way(timeline)
+    if unsettled is not None:
+        _check_settled(snapshot, unsettled, begin, end)
+
     def inside(instant: HudiInstant) -> bool:
         time = _position(timeline, instant)
+        if unsettled is not None and time > order(unsettled.time):
+            return False
         return (begin is None or time > order(begin)) and (end is None or time <= order(end))
 
     writes = [RangeWrite(each, timeline.commit_metadata(each)) for each in timeline.writes if inside(each)]
@@ -179,9 +194,8 @@ def settled_time(timeline: HudiTimeline) -> str | None:
     writes = timeline.writes
     if timeline.config.layout > 1:
         return max((each.completion for each in writes if each.completion), key=order, default=None)
-    pending = [each.time for each in timeline.instants if not each.is_completed and each.action in WRITES]
-    first = min(pending, key=order, default=None)
-    times = (each.time for each in writes if first is None or order(each.time) < order(first))
+    first = _first_under_way(timeline)
+    times = (each.time for each in writes if first is None or order(each.time) < order(first.time))
     return max(times, key=order, default=None)
 
 
@@ -192,6 +206,46 @@ def accounts_for(timeline: HudiTimeline, time: str) -> bool:
         return True
     taken_back = (each for each in timeline.instants if each.is_completed and each.action in (ROLLBACK, RESTORE))
     return any(_position(timeline, each) > position for each in taken_back)
+
+
+def _first_under_way(timeline: HudiTimeline) -> HudiInstant | None:
+    """The first write of layout 1 that may yet bring rows in a range of times that have passed; None if there is none.
+
+    From layout 2 on a write has its place in ranges from its completion on, which is behind all that is completed.
+    """
+    if timeline.config.layout > 1:
+        return None
+    pending = (each for each in timeline.instants if each.time in timeline.pending and each.action in WRITES)
+    for instant in sorted(pending, key=lambda each: order(each.time)):
+        if instant.action != REPLACE_COMMIT or not _is_clustering(timeline, instant):
+            return instant
+    return None
+
+
+def _is_clustering(timeline: HudiTimeline, instant: HudiInstant) -> bool:
+    """Return whether a replace commit that is under way only puts rows together that are there."""
+    try:
+        body = timeline.requested_body(instant)
+    except NotFoundError:  # it was completed or taken back since the timeline was listed
+        return False
+    return ReplacePlan.parse(body.record, f"{instant} of {timeline.store.root}").operation_type == "CLUSTER"
+
+
+def _check_settled(snapshot: HudiSnapshot, unsettled: HudiInstant, begin: str | None, end: str | None) -> None:
+    """Make sure that a range neither begins nor ends behind a write that is still under way."""
+    settled = settled_time(snapshot.timeline)
+    for time, does in ((begin, "begins"), (end, "ends")):
+        if time is not None and order(time) >= order(unsettled.time):
+            raise ConflictError(
+                f"a write of {snapshot.store.root} that was requested at {unsettled.time} is still under way, and a "
+                f"range that {does} behind it would leave its rows out for good",
+                condition="RANGE_UNSETTLED",
+                sides={"under way": str(unsettled), f"range {does}": time},
+                next_step=(
+                    f"{does.capitalize()[:-1]} the range at {settled or 'the first write'}, or wait: the write is "
+                    "completed, or the next writer takes it back."
+                ),
+            )
 
 
 def _position(timeline: HudiTimeline, instant: HudiInstant) -> str:

@@ -139,11 +139,14 @@ def read_written(
         table: The table.
         begin: The time after which writes count: when they were requested up to table version 7, and when they were
             completed from 8 on. `0` is before all.
-        end: The time up to which they count; up to the newest if not given.
+        end: The time up to which they count. If not given, up to the newest; up to table version 7 to the last one
+            before a write that is still under way, as `HudiTable.settled` tells.
         where: A condition. As SQL text it also leaves partitions out.
         columns: The columns wanted; all if not given.
 
     Raises:
+        ConflictError: Up to table version 7, a write is still under way that began before the range begins or ends, so
+            that later ranges would miss it (`RANGE_UNSETTLED`).
         InputError: A time is none, or is a requested time where completion times count.
 
     Example:
@@ -173,9 +176,10 @@ def read_changes(table: HudiOpened, begin: Instant, end: Instant | None = None) 
     Args:
         table: The table.
         begin: The time after which writes count, as for `incremental`.
-        end: The time up to which they count; up to the newest if not given.
+        end: The time up to which they count, as for `incremental`.
 
     Raises:
+        ConflictError: A write is still under way that later ranges would miss, as for `incremental`.
         InputError: The table does not log changes (`CHANGE_FEED_OFF`), or a time is none.
 
     Example:

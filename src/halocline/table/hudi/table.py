@@ -8,6 +8,7 @@ from halocline.compat.terms import Terms
 from halocline.formats.base import TableFormat
 from halocline.formats.hudi.detail import detail_of
 from halocline.formats.hudi.history import HudiHistoryEntry, history
+from halocline.formats.hudi.incremental import settled_time
 from halocline.formats.hudi.snapshot import HudiSnapshot
 from halocline.formats.hudi.terms import terms_of
 from halocline.html import Entries
@@ -40,6 +41,18 @@ class HudiTable(Table, format=TableFormat.HUDI):
     def version(self) -> int:
         """The instant of the newest write, as a number; 0 if there is none."""
         return self.snapshot().version
+
+    @property
+    def settled(self) -> str | None:
+        """The time up to which every write is known that will ever be in a range; None if there is no write yet.
+
+        A range that ends here, and the next one from here on, leave no write out and take none twice.
+
+        Example:
+            >>> Table.for_path("lake/trips").settled  # doctest: +SKIP
+            '20261115114938669'
+        """
+        return settled_time(self.snapshot().timeline)
 
     @property
     def terms(self) -> Terms:

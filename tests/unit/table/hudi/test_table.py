@@ -220,6 +220,20 @@ def test_numbers_that_are_no_instants_are_refused_rather_than_compared(url, numb
         read_range(table.snapshot(), str(number))
 
 
+@pytest.mark.parametrize("version", [6, 8])
+def test_a_table_is_settled_up_to_the_write_behind_which_nothing_is_under_way(url, version):
+    maker = made(url, version)
+    table = Table.for_path(url)
+    newest = maker.snapshot.timeline.writes[-1]
+    assert table.settled == (newest.time if version == 6 else newest.completion)
+    slow = maker.begin()
+    fast = maker.upsert([3], 900, "fast")
+    assert table.settled == (newest.time if version == 6 else maker.snapshot.timeline.completion_of(fast))
+    slow.complete([], schema=maker.schema)
+    done = maker.snapshot.timeline
+    assert table.settled == (fast if version == 6 else done.completion_of(slow.time))
+
+
 def test_a_table_that_cannot_be_replaced_says_what_can_be_done(url):
     made(url)
     with pytest.raises(UnsupportedError, match="Use overwrite"):
