@@ -34,14 +34,7 @@ _LEEWAY_S: Final = 5
 
 
 class Right(StrEnum):
-    """What a caller may do.
-
-    observe   see the fleet, its members and the audit log
-    join      be a member, and report what was observed
-    plan      ask what a raise or a downgrade would take
-    raise     raise levels, set policies and holds, declare ladders, remove members, downgrade
-    force     go over the heads of members that do not speak, import a backup; needs a reason
-    """
+    """What a caller may do; which calls need which is in `halocline.fleet.server.rights`."""
 
     OBSERVE = "observe"
     JOIN = "join"

@@ -1,7 +1,7 @@
 """What operators ask of a coordinator: questions and commands.
 
-Each call needs a right. A command becomes an event of the core under the name of the operator; what the core decided,
-or why it did not, is the answer. Force needs the right of that name and a reason.
+Each call needs a right; see `halocline.fleet.server.rights`. A command becomes an event of the core under the name of
+the operator; what the core decided, or why it did not, is the answer. Force needs the right of that name and a reason.
 """
 
 from __future__ import annotations
@@ -17,13 +17,14 @@ from halocline.compat.knowledge import Knowledge
 from halocline.errors import InputError, MalformedError, nearest
 from halocline.fleet import answers
 from halocline.fleet.core.effects import Audit, Refuse, Repeat
-from halocline.fleet.core.events import Command, Observe, Once, Raise, RemoveMember, SetTerms
+from halocline.fleet.core.events import Command, Observe, Once, SetTerms
 from halocline.fleet.core.state import DoneCommand, Fleet, Provenance, RecordChange, State, known_release
 from halocline.fleet.server import questions
 from halocline.fleet.server.auth import Claims, Right
 from halocline.fleet.server.coordinator import Coordinator
 from halocline.fleet.server.decider import RejectedError
 from halocline.fleet.server.greeting import Greeter
+from halocline.fleet.server.rights import Rule, check_request
 from halocline.fleet.server.service import FleetService
 from halocline.fleet.store.codec import decode
 from halocline.fleet.wire import calls
@@ -36,19 +37,6 @@ UNKNOWN_RELEASE: Final = "unknown"
 _ROLES: Final = ("reader", "writer")
 _PAST: Final = "#"
 _MOST_SEEN: Final = 10_000
-_NEEDED: Final[dict[Right, tuple[str, ...]]] = {
-    Right.OBSERVE: ("TableUsers", "Describe", "Members", "WhoBlocks", "WhoBreaks", "Audit", "Export", "Keys"),
-    Right.JOIN: ("MoveTable", "Leave", "Session", "Observe"),
-    Right.PLAN: ("PlanRaise", "PlanDowngrade"),
-    Right.RAISE: (
-        *("Raise", "SetPolicy", "PlaceHold", "ReleaseHold", "DeclareLadder", "RemoveMember", "SetTerms"),
-        *("StartDowngrade", "CleanDowngrade", "FinishDowngrade", "CancelDowngrade"),
-    ),
-    Right.FORCE: ("Import", "DropKey"),
-}
-RIGHTS: Final = {call: right for right, names in _NEEDED.items() for call in names}
-"""What each call needs. The handshake needs none: it is what gives them."""
-
 LARGEST_IMPORT: Final = 256 * 1024 * 1024
 
 
@@ -78,7 +66,8 @@ class OperatorCalls:
         asked, question = call.request.decode(request), self._questions.get(call.name)
         if question is None:
             digest = hashlib.sha256(call.name.encode() + request).hexdigest()
-            return call.answer.encode(await self._command(claims, asked, key, digest))
+            return call.answer.encode(await self._command(call, claims, asked, key, digest))
+        check_request(claims, call.name, asked)
         self._service.state()
         now = self._service.clock.now()
         if call in (calls.MEMBERS, calls.AUDIT) or (call is calls.WHO_BREAKS and asked.remove):
@@ -121,20 +110,17 @@ class OperatorCalls:
 
     # Commands.
 
-    async def _command(self, claims: Claims, anonymous: Any, key: str, digest: str) -> answers.CommandResult:
+    async def _command(
+        self, call: Call[Any, Any], claims: Claims, anonymous: Any, key: str, digest: str
+    ) -> answers.CommandResult:
         service = self._service
+        _check_reason(check_request(claims, call.name, anonymous), anonymous)
         if isinstance(anonymous, calls.DropKey):
-            _require_force(claims, anonymous.reason, "drop a key")
             await service.drop_key(anonymous.id, claims.actor, anonymous.reason)
             return answers.CommandResult(service.coordinator.epoch, (f"key {anonymous.id} dropped",))
         command: Command = anonymous.by(claims.actor)
         match command:
-            case Raise(force=True):
-                _require_force(claims, command.reason, "force a level")
-            case RemoveMember(force=True):
-                _require_force(claims, command.reason, "vouch that a member is gone")
             case Observe(provenance=Provenance.DECLARED):
-                claims.require(Right.RAISE, "declare members")
                 _check_declared(command, service.state().fleet)
             case Observe():
                 service.access.check_speaks_for(claims.credential, command.identity, claims.identity)
@@ -168,7 +154,7 @@ class OperatorCalls:
             ConflictError: A member holds a lease and may be acting.
             MalformedError: The document is not an export.
         """
-        _require_force(claims, bounded("reason", reason), "import a backup")
+        _check_reason(check_request(claims, calls.IMPORT.name, None), calls.Chunk(b"", bounded("reason", reason)))
         changes = await self._service.read(lambda _: backup(document))
         audit = Audit(self._service.clock.now(), claims.actor, "import", "everything", reason)
         done = DoneCommand(audit.at, hashlib.sha256(document).hexdigest(), (str(audit),))
@@ -230,9 +216,8 @@ def _chunks(document: Mapping[str, Any]) -> Iterator[bytes]:
     yield bytes(piece + b"}")
 
 
-def _require_force(claims: Claims, reason: str, deed: str) -> None:
-    claims.require(Right.FORCE, deed)
-    if not reason.strip():
+def _check_reason(rule: Rule, request: Any) -> None:
+    if rule.right is Right.FORCE and not request.reason.strip():
         raise InputError("force needs a reason", next_step="Say why with --reason; it lands in the audit log.")
 
 

@@ -14,9 +14,10 @@ from halocline.fleet.core.effects import Admit, Refusal, Refuse
 from halocline.fleet.core.events import Join
 from halocline.fleet.core.state import MemberKey
 from halocline.fleet.server.audit import host_of
-from halocline.fleet.server.auth import Claims, Grant, Right, denied
+from halocline.fleet.server.auth import Claims, Grant, denied
 from halocline.fleet.server.dates import witness_of
 from halocline.fleet.server.decider import RejectedError
+from halocline.fleet.server.rights import rule_of
 from halocline.fleet.server.service import FleetService
 from halocline.fleet.store import Sighting
 from halocline.fleet.wire.handshake import Objection, Peer, Role, judge, refusal
@@ -101,7 +102,7 @@ class Greeter:
             )
             self._service.count_refusal(caller.peer, "handshake", problem)
             raise RejectedError(Rejection(problem))
-        needed = Right.JOIN if greeting.membership else Right.OBSERVE
+        needed = rule_of("Handshake", greeting).right
         if needed not in grant.rights or not grant.speaks_for(greeting.identity):
             deed = needed if needed not in grant.rights else f"speak for {greeting.identity}"
             rejection = Rejection.of(denied(grant.name, deed, needed, grant.rights))

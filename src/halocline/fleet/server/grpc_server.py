@@ -24,10 +24,11 @@ from halocline.errors import DeniedError, HaloclineError, InputError, InternalEr
 from halocline.fleet.core.effects import Announce, Effect, Refusal, Refuse, Renew
 from halocline.fleet.core.events import Leave
 from halocline.fleet.core.state import MemberKey
-from halocline.fleet.server.auth import Claims, Right
-from halocline.fleet.server.commands import LARGEST_IMPORT, RIGHTS, OperatorCalls
+from halocline.fleet.server.auth import Claims
+from halocline.fleet.server.commands import LARGEST_IMPORT, OperatorCalls
 from halocline.fleet.server.decider import RejectedError
 from halocline.fleet.server.greeting import Caller, Greeter
+from halocline.fleet.server.rights import check_call
 from halocline.fleet.server.service import FleetService
 from halocline.fleet.server.sessions import Session
 from halocline.fleet.wire import calls
@@ -347,21 +348,12 @@ class FleetServer:
         """Who calls, if the token is good and gives the right that the call needs."""
         token = _metadata(context, "authorization").removeprefix("Bearer ")
         claims = self.service.authorised(self.service.tokens().check(token, self.service.clock.now()))
-        claims.require(RIGHTS[name], _WORDS.get(RIGHTS[name], RIGHTS[name]))
+        check_call(claims, name)
         state = self.service.state()
         if claims.epoch > state.epoch:
             # Its token was given by a coordinator that came after us, and we have not noticed yet.
             raise self.service.elsewhere()
         return claims
-
-
-_WORDS: Final = {
-    Right.OBSERVE: "see the fleet",
-    Right.JOIN: "be a member",
-    Right.PLAN: "plan",
-    Right.RAISE: "change the fleet",
-    Right.FORCE: "force anything",
-}
 
 
 async def _abort(context: Context, rejection: Rejection) -> None:

@@ -28,6 +28,7 @@ from halocline.fleet.server.auth import Right
 from halocline.fleet.server.connections import Connections
 from halocline.fleet.server.decider import RejectedError
 from halocline.fleet.server.metrics import CONTENT_TYPE
+from halocline.fleet.server.rights import METRICS, RIGHTS
 from halocline.fleet.server.service import FleetService
 from halocline.fleet.wire.status import Rejection
 
@@ -130,7 +131,7 @@ async def body_of(request: Request) -> bytes:
 
 async def _metrics(request: Request) -> Response:
     if request.app.state.guarded:
-        await require(request, Right.OBSERVE)
+        await require(request, RIGHTS[METRICS])
     service = service_of(request)
     return Response(await service.read(lambda _: service.metrics.text()), headers={"content-type": CONTENT_TYPE})
 

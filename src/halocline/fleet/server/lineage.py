@@ -37,9 +37,9 @@ from halocline.compat.release import Release
 from halocline.errors import HaloclineError, InputError
 from halocline.fleet.core.effects import Refuse
 from halocline.fleet.core.state import Fleet, Provenance, TableUse
-from halocline.fleet.server.auth import Right
 from halocline.fleet.server.decider import RejectedError
 from halocline.fleet.server.http import body_of, caller_of, service_of
+from halocline.fleet.server.rights import LINEAGE, RIGHTS
 from halocline.fleet.server.service import FleetService
 from halocline.fleet.usage.traces import UsageTrace, identity_of
 from halocline.fleet.wire import messages
@@ -147,7 +147,7 @@ def routes(_: FleetService) -> Sequence[BaseRoute]:
 
 
 async def _post(request: Request) -> Response:
-    caller = await caller_of(request, Right.JOIN)
+    caller = await caller_of(request, RIGHTS[LINEAGE])
     service = service_of(request)
     body, fleet, now = await body_of(request), service.state().fleet, service.clock.wall()
     # In another thread: whatever an event makes us do, heartbeats go on.
