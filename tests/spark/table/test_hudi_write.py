@@ -492,3 +492,33 @@ def test_a_delete_by_no_condition_and_a_write_without_a_partition_are_refused(sp
             verb(given.drop("region"))
     assert set((tmp_path / ".hoodie").rglob("*")) == begun
     assert (table.version, table.to_df().count()) == (before, 3)
+
+
+@pytest.mark.parametrize("value", [".hoodie", ".hoodie/timeline", "..", "a:b", "__HIVE_DEFAULT_PARTITION__", "x" * 256])
+def test_a_row_whose_partition_would_be_something_else_is_refused_and_the_table_stays(spark, tmp_path, value):
+    table = made(spark, tmp_path)
+    table.upsert(rows(spark, [0], 100, "a"))
+    before = sorted(path for path in tmp_path.rglob("*.parquet"))
+    bad = rows(spark, [2, 3], 200, "b").withColumn("region", lit(value))
+    for write in (table.upsert, table.insert, table.insert_overwrite):
+        with pytest.raises(InputError) as refused:
+            write(bad)
+        assert value[:200] in str(refused.value)
+    with pytest.raises(Exception, match=r"cannot be the name of a partition|too long"):
+        bad.write.format("halocline").mode("append").save(str(tmp_path))
+    assert sorted(path for path in tmp_path.rglob("*.parquet")) == before, "no row was written"
+    assert ours(table) == [("k0", 100, "a0")]
+    assert lint(open_store(tmp_path)).findings == ()
+    table.delete(bad.select("id", "region"))
+
+
+def test_a_table_that_escapes_and_names_values_holds_every_partition(spark, tmp_path):
+    values = [".hoodie", ".hoodie/timeline", ".", "..", "a:b", "a%2Fb", "a=b", "/a", "a//b", "metadata", "a\nb", "_x"]
+    table = made(spark, tmp_path, url_encoded=True, hive_style=True)
+    frame = spark.createDataFrame([(f"k{number}", value) for number, value in enumerate(values)], "id STRING, r STRING")
+    table.upsert(frame.selectExpr("id", "r AS region", "1L AS ts"))
+    assert sorted(row[0] for row in table.to_df(columns=["region"]).collect()) == sorted(values)
+    for value in values:
+        assert table.to_df(where=f"region = {value!r}").count() == 1, "the partition is found by its value"
+    batches = HudiTableBuilder.from_base_uri(str(tmp_path)).build().read()
+    assert sorted(value for batch in batches for value in batch.to_pydict()["region"]) == sorted(values)

@@ -7,19 +7,25 @@ compare-and-swap: what another writer has changed meanwhile is never undone.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Final
 
+import pyarrow.compute as pc
+
 from halocline.compat.breaks import Client
 from halocline.compat.reports import Fixed, LintReport
-from halocline.errors import ConflictError
+from halocline.errors import ConflictError, HaloclineError
 from halocline.formats.hudi import configuration as keys
 from halocline.formats.hudi.completeness import lost_files
 from halocline.formats.hudi.configuration import HudiTableConfig, KeyGeneratorType
+from halocline.formats.hudi.names import BaseFile, LogFile
+from halocline.formats.hudi.partition_folders import DEFAULT_PARTITION, path_problem
 from halocline.formats.hudi.properties import CHECKSUM, FILES, FOLDER, checksum, encode, read_properties
-from halocline.formats.hudi.slices import data_files
+from halocline.formats.hudi.slices import data_files, file_groups, files_beside_timeline
+from halocline.formats.hudi.snapshot import HudiSnapshot
 from halocline.formats.hudi.terms import terms_of
 from halocline.formats.hudi.timeline.instant import WRITES
 from halocline.formats.hudi.timeline.metadata import CommitMetadata
@@ -34,6 +40,7 @@ HURTS: Final[Mapping[str, str]] = {
     "METADATA_TABLE_MISSING": "clients that list files with it find none, or fail",
     "INDEXES_NOT_KEPT": "a write by Halocline is refused, or takes them out if halocline.hudi.dropIndexes is set",
     "BACKUP_LEFT": "a client that finds the properties half-written goes back to those of the backup",
+    "PARTITION_MISTAKEN": "clients leave rows of that partition out, show other values, or read nothing",
     "FILES_LOST": "readers find fewer rows than were written, some of them without a word",
     "PENDING_WRITES": "what they wrote takes room and counts for nobody; the next writer takes them back",
 }
@@ -144,22 +151,53 @@ def _findings(store: Store, config: HudiTableConfig) -> Iterator[HudiFinding]:
     if store.exists(f"{FOLDER}/{FILES[1]}"):
         hand = "delete it if no writer is at work"
         yield HudiFinding("BACKUP_LEFT", f"{FOLDER}/{FILES[1]} lies beside the properties", by_hand=hand)
-    if lost := _lost(store, config):
+    timeline = HudiTimeline.load(store, config)
+    files = [*data_files(store), *files_beside_timeline(timeline)]
+    yield from _mistaken_partitions(timeline, files)
+    if lost := _lost(timeline, files):
         what = f"{len(lost)} files of completed writes are not there, the first {lost[0]}"
         yield HudiFinding("FILES_LOST", what, by_hand="restore them from a copy")
-    pending = [each for each in HudiTimeline.load(store, config).instants if not each.is_completed and each.is_write]
+    pending = [each for each in timeline.instants if not each.is_completed and each.is_write]
     if pending:
         hand = "write to the table, or run the table service that is pending"
         yield HudiFinding("PENDING_WRITES", f"{len(pending)} not completed, the first {pending[0]}", by_hand=hand)
 
 
-def _lost(store: Store, config: HudiTableConfig) -> list[str]:
+def _mistaken_partitions(timeline: HudiTimeline, files: Sequence[BaseFile | LogFile]) -> Iterator[HudiFinding]:
+    """Partitions whose folders clients take for something else; there is no repair that keeps the rows' values."""
+    replaced, config = timeline.replaced_groups(), timeline.config
+    groups = [each for each in file_groups(timeline, files) if (each.partition, each.file_id) not in replaced]
+    for partition in sorted({each.partition for each in groups}):
+        if problem := path_problem(partition, config):
+            hand = f"read its rows here, delete_partition({partition!r}), and write them with another value"
+            if not (config.url_encoded and config.hive_style):
+                hand += ", or copy all rows to a table created with url_encoded=True, hive_style=True"
+            yield HudiFinding("PARTITION_MISTAKEN", f"partition {partition!r}: {problem}", by_hand=hand)
+    for name, partition in _values_named_as_null(timeline, {each.partition for each in groups}):
+        what = f"partition {partition!r}: rows have the name of null as the value of {name}, which others show as null"
+        yield HudiFinding("PARTITION_MISTAKEN", what, by_hand=f"write those rows with another value of {name}")
+
+
+def _values_named_as_null(timeline: HudiTimeline, partitions: Collection[str]) -> Iterator[tuple[str, str]]:
+    """The fields, and the partitions of null, of which a row has Hive's name for null as its real value."""
+    names = [each.name for each in timeline.config.partition_fields]
+    wanted = {each for each in partitions if DEFAULT_PARTITION in each}
+    if not wanted:
+        return
+    with suppress(HaloclineError):  # a table that cannot be read has findings of its own
+        snapshot = HudiSnapshot.load(timeline.store)
+        for slice in (each for each in snapshot.slices if each.partition in wanted):
+            batches = list(snapshot.reader(names, merging=bool(slice.logs)).read(timeline.store, slice))
+            for name in names:
+                if any(DEFAULT_PARTITION in pc.unique(batch[name]).to_pylist() for batch in batches):
+                    yield name, slice.partition
+
+
+def _lost(timeline: HudiTimeline, files: Sequence[BaseFile | LogFile]) -> list[str]:
     """Files that are not there, told by all writes that the table remembers."""
-    timeline = HudiTimeline.load(store, config)
-    files = list(data_files(store))
     active = [(each.time, metadata) for each, metadata in timeline.metadata_of_writes()]
     older = [
-        (each.time, CommitMetadata.parse(each.body, f"{each.time} of the history of {store.root}"))
+        (each.time, CommitMetadata.parse(each.body, f"{each.time} of the history of {timeline.store.root}"))
         for each in timeline.history()
         if each.action in WRITES
     ]

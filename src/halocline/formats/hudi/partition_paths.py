@@ -2,7 +2,8 @@
 
 Values are joined by `/`, as `name=value` where the table is partitioned in Hive's style. Null and empty text have
 Hive's name for it. Where the table escapes values, characters that mean something in paths become `%XX`; where it does
-not, a value with a slash makes folders inside each other.
+not, a value with a slash makes folders inside each other. Values whose folder clients would take for something else are
+refused (`halocline.formats.hudi.partition_folders`).
 """
 
 from __future__ import annotations
@@ -12,21 +13,28 @@ from typing import Any, Final
 from urllib.parse import unquote
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from halocline.errors import UnsupportedError
 from halocline.formats.hudi.configuration import HudiTableConfig, KeyGeneratorType, PartitionField
+from halocline.formats.hudi.partition_folders import DEFAULT_PARTITION, check_folder
 from halocline.formats.hudi.timestamp_paths import path_of_time
-
-DEFAULT_PARTITION: Final = "__HIVE_DEFAULT_PARTITION__"
 
 _ESCAPED: Final = frozenset("\"#%'*/:=?\\{[]^\x7f") | {chr(code) for code in range(1, 0x20)}
 _MADE_OF_VALUES: Final = frozenset({KeyGeneratorType.SIMPLE, KeyGeneratorType.COMPLEX, KeyGeneratorType.NON_PARTITION})
 
 
-def partition_paths(rows: pa.Table, config: HudiTableConfig) -> list[str]:
+def partition_paths(rows: pa.Table, config: HudiTableConfig, *, checked: bool = True) -> list[str]:
     """The partition path of each row.
 
+    Args:
+        rows: The rows.
+        config: What the table is.
+        checked: Whether values are refused that no partition can be made of. Rows that are to be deleted are where
+            they are.
+
     Raises:
+        ConstraintError: The folder of a value would be taken for something else.
         UnsupportedError: The paths are made by a key generator, or of a column, that this release does not write with.
 
     Example:
@@ -37,7 +45,13 @@ def partition_paths(rows: pa.Table, config: HudiTableConfig) -> list[str]:
     """
     if not config.partition_fields:
         return [""] * rows.num_rows
-    columns = [map(_pieces(each, config, rows), rows[each.name].to_pylist()) for each in config.partition_fields]
+    columns = []
+    for number, field in enumerate(config.partition_fields):
+        piece_of, column = _pieces(field, config, rows), rows[field.name]
+        pieces = {value: piece_of(value) for value in pc.unique(column).to_pylist()}
+        for value, piece in pieces.items() if checked else ():
+            check_folder(value, piece, number, config)
+        columns.append([pieces[value] for value in column.to_pylist()])
     return ["/".join(row) for row in zip(*columns, strict=True)]
 
 
@@ -65,8 +79,13 @@ def _pieces(field: PartitionField, config: HudiTableConfig, rows: pa.Table) -> C
         return lambda value: _shown(field.name, value, config)
     if generator is KeyGeneratorType.TIMESTAMP or kind == "TIMESTAMP":
         path = path_of_time(config.pairs, config.name)
-        # What is written is a path already: slashes in it make folders.
-        return lambda value: f"{field.name}={path(value)}" if config.hive_style else path(value)
+
+        def piece_of(value: Any) -> str:
+            # Slashes of a format make folders, except in a table that escapes: there Apache Hudi escapes them too.
+            text = escaped_value(path(value)) if config.url_encoded else path(value)
+            return f"{field.name}={text}" if config.hive_style else text
+
+        return piece_of
     known = sorted([*_MADE_OF_VALUES, KeyGeneratorType.TIMESTAMP, KeyGeneratorType.CUSTOM])
     raise UnsupportedError(
         f"partition paths of {config.name} are made by a key generator that this release does not write with",

@@ -92,6 +92,21 @@ def data_files(store: Store) -> Iterator[BaseFile | LogFile]:
             yield found
 
 
+def files_beside_timeline(timeline: HudiTimeline) -> Iterator[BaseFile | LogFile]:
+    """Data files in the folder of the timeline: a write has taken it for a partition.
+
+    Releases that did not refuse such a partition have left them. They are found by what active writes say, because that
+    folder holds tables of its own.
+    """
+    inside = f"{FOLDER}/"
+    said = (stat.path for _, metadata in timeline.metadata_of_writes() for _, stat in metadata.stats if stat.path)
+    for partition in sorted({path.rpartition("/")[0] for path in said if path.startswith(inside)}):
+        for meta in timeline.store.list(partition):
+            found = parse_data_file(meta.path, meta.size)
+            if found is not None and found.partition == partition:
+                yield found
+
+
 def file_groups(timeline: HudiTimeline, files: Iterable[BaseFile | LogFile]) -> list[FileGroup]:
     """The file groups that those files make, without files of instants that did not take effect.
 

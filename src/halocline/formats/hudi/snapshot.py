@@ -26,7 +26,7 @@ from halocline.formats.hudi.names import BaseFile, LogFile
 from halocline.formats.hudi.properties import read_properties
 from halocline.formats.hudi.record_keys import key_columns
 from halocline.formats.hudi.slice_reader import SliceReader
-from halocline.formats.hudi.slices import FileGroup, FileSlice, data_files, file_groups
+from halocline.formats.hudi.slices import FileGroup, FileSlice, data_files, file_groups, files_beside_timeline
 from halocline.formats.hudi.table_schema import TableSchema, table_schema
 from halocline.formats.hudi.terms import table_terms
 from halocline.formats.hudi.timeline.instant import CLEAN, checked_time, instant_text, order
@@ -168,7 +168,7 @@ class HudiSnapshot(ShownVersion):
 
     @cached_property
     def _files(self) -> tuple[BaseFile | LogFile, ...]:
-        return tuple(data_files(self.store))
+        return (*data_files(self.store), *files_beside_timeline(self.timeline))
 
     @cached_property
     def schema(self) -> TableSchema:

@@ -76,8 +76,10 @@ Rooms: TypeAlias = Mapping[str, Sequence[tuple[int, int]]]
 """By partition, the numbers of the groups that take new rows, and how many."""
 
 
-def keyed(df: DataFrame, columns: pa.Schema, config: HudiTableConfig, keys: KeyColumns) -> DataFrame:
-    """The rows with the table's columns, their keys and their partition paths."""
+def keyed(
+    df: DataFrame, columns: pa.Schema, config: HudiTableConfig, keys: KeyColumns, *, checked: bool = True
+) -> DataFrame:
+    """The rows with the table's columns, their keys and their partition paths, which are checked if rows go there."""
     schema = struct_of_arrow(columns)
     nothing = {each.name: f"{missing(each.type)} AS {quoted(each.name)}" for each in schema.fields}
     shown = df.selectExpr(*(quoted(name) if name in df.columns else nothing[name] for name in schema.names))
@@ -88,7 +90,8 @@ def keyed(df: DataFrame, columns: pa.Schema, config: HudiTableConfig, keys: KeyC
         for batch in batches:
             if batch.num_rows:
                 fitted = fit_table(batch, nullable, config.name)
-                made = [keys.made(fitted), pa.array(partition_paths(fitted, config), pa.string())]
+                paths = partition_paths(fitted, config, checked=checked)
+                made = [keys.made(fitted), pa.array(paths, pa.string())]
                 whole = pa.Table.from_arrays([*fitted.columns, *made], names=[*nullable.names, KEY, PATH])
                 yield from fit_table(whole, output, config.name).to_batches()
 

@@ -372,7 +372,7 @@ def _keys_of(running: RunningWrite, df: DataFrame) -> DataFrame:
     needed = _key_and_partition(config)
     plain = pa.schema([running.columns.field(name) for name in needed])
     keys = written_key_columns(config, stored_key(running.snapshot))
-    return keyed(df.select(*map(quoted, needed)), plain, config, keys).select(KEY, PATH)
+    return keyed(df.select(*map(quoted, needed)), plain, config, keys, checked=False).select(KEY, PATH)
 
 
 def _located(running: RunningWrite, rows: DataFrame) -> tuple[DataFrame, Targets]:

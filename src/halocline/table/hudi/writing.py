@@ -20,6 +20,7 @@ import pyarrow as pa
 from halocline.errors import ConflictError, HaloclineError, UnavailableError, UnsupportedError
 from halocline.formats.hudi.configuration import FIRST_OF_LAYOUT_2, HudiTableConfig, TableType
 from halocline.formats.hudi.maintain.locks import FileSystemLock
+from halocline.formats.hudi.partition_folders import has_unescaped_times
 from halocline.formats.hudi.properties import properties, table_version
 from halocline.formats.hudi.slices import FileSlice
 from halocline.formats.hudi.snapshot import HudiSnapshot
@@ -270,6 +271,7 @@ def ready(table: HudiOpened) -> HudiSnapshot:
     """The newest instant for writing, behind the gate, once others that died are taken back."""
     snapshot = table.snapshot("write")
     config = snapshot.config
+    _check_escaped_times(snapshot)
     changed = bool(take_back_failed(table.store, config, table_lock(table.store)))
     if config.metadata_partitions:
         _check_indexes(table, config)
@@ -281,6 +283,22 @@ def ready(table: HudiOpened) -> HudiSnapshot:
             stacklevel=5,
         )
     return table.snapshot("write") if changed else snapshot
+
+
+def _check_escaped_times(snapshot: HudiSnapshot) -> None:
+    """Refuses to write to a table whose rows lie in other partitions than those where writers look for their keys."""
+    config = snapshot.config
+    if not config.url_encoded or not config.partition_fields:
+        return
+    if found := next((each.partition for each in snapshot.groups if has_unescaped_times(each.partition, config)), None):
+        raise UnsupportedError(
+            f"partition {found!r} of {snapshot.store.root} has times that are not escaped, in a table that escapes",
+            sides={
+                "partition": f"{found}, by an earlier release of Halocline",
+                "writers look for keys in": "%2F for /",
+            },
+            next_step="Copy its rows to a new table, with Table.create(…, url_encoded=False) for paths like that.",
+        )
 
 
 def _check_indexes(table: HudiOpened, config: HudiTableConfig) -> None:
