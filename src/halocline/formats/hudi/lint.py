@@ -7,6 +7,7 @@ compare-and-swap: what another writer has changed meanwhile is never undone.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -19,14 +20,21 @@ from halocline.compat.breaks import Client
 from halocline.compat.reports import Fixed, LintReport
 from halocline.errors import ConflictError, HaloclineError
 from halocline.formats.hudi import configuration as keys
+from halocline.formats.hudi.avro.avro_names import (
+    is_java_name,
+    is_strict_name,
+    names_in,
+    record_names_in,
+    with_avro_names,
+)
 from halocline.formats.hudi.completeness import lost_files
-from halocline.formats.hudi.configuration import HudiTableConfig, KeyGeneratorType
+from halocline.formats.hudi.configuration import HudiTableConfig, KeyGeneratorType, TableType
 from halocline.formats.hudi.names import BaseFile, LogFile
 from halocline.formats.hudi.partition_folders import DEFAULT_PARTITION, path_problem
 from halocline.formats.hudi.properties import CHECKSUM, FILES, FOLDER, checksum, encode, read_properties
-from halocline.formats.hudi.slices import data_files, file_groups, files_beside_timeline
+from halocline.formats.hudi.slices import FileGroup, data_files, file_groups, files_beside_timeline
 from halocline.formats.hudi.snapshot import HudiSnapshot
-from halocline.formats.hudi.terms import terms_of
+from halocline.formats.hudi.terms import newest_schema, terms_of
 from halocline.formats.hudi.timeline.instant import WRITES
 from halocline.formats.hudi.timeline.metadata import CommitMetadata
 from halocline.formats.hudi.timeline.timeline import HudiTimeline
@@ -40,6 +48,8 @@ HURTS: Final[Mapping[str, str]] = {
     "METADATA_TABLE_MISSING": "clients that list files with it find none, or fail",
     "INDEXES_NOT_KEPT": "a write by Halocline is refused, or takes them out if halocline.hudi.dropIndexes is set",
     "BACKUP_LEFT": "a client that finds the properties half-written goes back to those of the backup",
+    "RECORD_NAME": "neither Apache Hudi nor hudi-rs opens the table, whose name is made part of the schema",
+    "COLUMN_NAMES": "clients that parse the schema by Avro's rules do not open the table",
     "PARTITION_MISTAKEN": "clients leave rows of that partition out, show other values, or read nothing",
     "FILES_LOST": "readers find fewer rows than were written, some of them without a word",
     "PENDING_WRITES": "what they wrote takes room and counts for nobody; the next writer takes them back",
@@ -153,7 +163,10 @@ def _findings(store: Store, config: HudiTableConfig) -> Iterator[HudiFinding]:
         yield HudiFinding("BACKUP_LEFT", f"{FOLDER}/{FILES[1]} lies beside the properties", by_hand=hand)
     timeline = HudiTimeline.load(store, config)
     files = [*data_files(store), *files_beside_timeline(timeline)]
-    yield from _mistaken_partitions(timeline, files)
+    replaced = timeline.replaced_groups()
+    groups = [each for each in file_groups(timeline, files) if (each.partition, each.file_id) not in replaced]
+    yield from _unusual_names(timeline, groups)
+    yield from _mistaken_partitions(timeline, {each.partition for each in groups})
     if lost := _lost(timeline, files):
         what = f"{len(lost)} files of completed writes are not there, the first {lost[0]}"
         yield HudiFinding("FILES_LOST", what, by_hand="restore them from a copy")
@@ -163,17 +176,45 @@ def _findings(store: Store, config: HudiTableConfig) -> Iterator[HudiFinding]:
         yield HudiFinding("PENDING_WRITES", f"{len(pending)} not completed, the first {pending[0]}", by_hand=hand)
 
 
-def _mistaken_partitions(timeline: HudiTimeline, files: Sequence[BaseFile | LogFile]) -> Iterator[HudiFinding]:
+def _unusual_names(timeline: HudiTimeline, groups: Sequence[FileGroup]) -> Iterator[HudiFinding]:
+    """Names in the schema that Avro does not allow. Those of records are of no use to rows, so they can be changed."""
+    created = timeline.config.pairs.get(keys.CREATE_SCHEMA, "")
+    newest = newest_schema(timeline.store, timeline.instants) or created
+    names = sorted(each for each in set(names_in(_parsed(newest))) if not is_strict_name(each))
+    if names:
+        who = "hudi-rs does not read them" if all(map(is_java_name, names)) else "Apache Hudi and hudi-rs do not"
+        what = f"columns or fields are named {', '.join(map(repr, names[:5]))}: {who}"
+        yield HudiFinding("COLUMN_NAMES", what, by_hand="copy the rows to a new table with other names")
+    merging = timeline.config.type is TableType.MERGE_ON_READ
+    if not all(map(is_strict_name, record_names_in(_parsed(newest)))):
+        hand = "write to the table once, then compact()" if merging else "write to the table once"
+        yield HudiFinding("RECORD_NAME", f"the newest write says the schema of {timeline.config.name}", by_hand=hand)
+    elif not all(map(is_strict_name, record_names_in(_parsed(created)))):
+        what = f"{keys.CREATE_SCHEMA} says the schema of {timeline.config.name}"
+        if merging and any(each.logs for group in groups if (each := group.slice_at())):
+            yield HudiFinding("RECORD_NAME", f"{what}, and log files may", by_hand="compact()")
+        else:
+            made = json.dumps(with_avro_names(_parsed(created)), separators=(",", ":"))
+            yield HudiFinding("RECORD_NAME", what, {keys.CREATE_SCHEMA: made})
+
+
+def _parsed(schema: str) -> Any:
+    """A schema, or nothing if it is none: whoever reads the table says so."""
+    with suppress(ValueError):
+        return json.loads(schema)
+    return None
+
+
+def _mistaken_partitions(timeline: HudiTimeline, partitions: Collection[str]) -> Iterator[HudiFinding]:
     """Partitions whose folders clients take for something else; there is no repair that keeps the rows' values."""
-    replaced, config = timeline.replaced_groups(), timeline.config
-    groups = [each for each in file_groups(timeline, files) if (each.partition, each.file_id) not in replaced]
-    for partition in sorted({each.partition for each in groups}):
+    config = timeline.config
+    for partition in sorted(partitions):
         if problem := path_problem(partition, config):
             hand = f"read its rows here, delete_partition({partition!r}), and write them with another value"
             if not (config.url_encoded and config.hive_style):
                 hand += ", or copy all rows to a table created with url_encoded=True, hive_style=True"
             yield HudiFinding("PARTITION_MISTAKEN", f"partition {partition!r}: {problem}", by_hand=hand)
-    for name, partition in _values_named_as_null(timeline, {each.partition for each in groups}):
+    for name, partition in _values_named_as_null(timeline, partitions):
         what = f"partition {partition!r}: rows have the name of null as the value of {name}, which others show as null"
         yield HudiFinding("PARTITION_MISTAKEN", what, by_hand=f"write those rows with another value of {name}")
 

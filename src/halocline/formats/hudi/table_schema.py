@@ -14,6 +14,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from halocline.errors import MalformedError, UnsupportedError
+from halocline.formats.hudi.avro.avro_names import with_avro_names
 from halocline.formats.hudi.avro.types import arrow_field, parse_schema
 from halocline.formats.hudi.base_file import open_base_file
 from halocline.formats.hudi.configuration import CREATE_SCHEMA
@@ -126,6 +127,7 @@ def _from_avro(text: str, timeline: HudiTimeline) -> TableSchema:
     columns = pa.schema([*_meta(timeline), *(arrow_field(each) for each in parsed["fields"])])
     plain = json.loads(text)
     plain["fields"] = [each for each in plain["fields"] if each["name"] not in META_COLUMNS]
+    plain = with_avro_names(plain)  # earlier releases of Halocline took the table's name as it is
     return TableSchema(columns, json.dumps(plain, separators=(",", ":")), avro_defaults(parsed))
 
 

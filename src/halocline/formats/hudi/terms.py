@@ -1,27 +1,49 @@
-"""What a Hudi table asks of whoever uses it, told by its properties and by what is pending on its timeline."""
+"""What a Hudi table asks of whoever uses it: told by its properties, pending actions and the names in its schema."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from typing import Final
 
 from halocline.compat.metadata import TableMetadata
 from halocline.compat.protocol import Protocol
 from halocline.compat.terms import Terms
-from halocline.formats.hudi.configuration import timeline_folder
-from halocline.formats.hudi.properties import read_properties, table_version
+from halocline.errors import HaloclineError
+from halocline.formats.hudi.avro.avro_names import is_java_name, is_strict_name, names_in, record_names_in
+from halocline.formats.hudi.configuration import CREATE_SCHEMA, TableType, timeline_folder
+from halocline.formats.hudi.properties import TYPE, read_properties, table_version
+from halocline.formats.hudi.timeline.bodies import decode_body
+from halocline.formats.hudi.timeline.instant import HudiInstant, order
 from halocline.formats.hudi.timeline.timeline import instant_files, pending_actions
 from halocline.storage.base import Store
 
+OUTSIDE_ASCII: Final = "a letter outside ASCII in its name"
+NO_AVRO_NAME: Final = "a name that Avro does not allow"
+NO_RECORD_NAME: Final = "a record whose name Avro does not allow"
+"""What the records of features know of names; the columns of a Hudi table have no other annotations."""
 
-def table_terms(pairs: Mapping[str, str], table: str, pending: Iterable[str] = ()) -> Terms:
-    """The terms of a table with these properties, and these actions pending.
+
+def table_terms(pairs: Mapping[str, str], table: str, pending: Iterable[str] = (), schema: str | None = None) -> Terms:
+    """The terms of a table with these properties.
+
+    Args:
+        pairs: The properties.
+        table: The table, for messages.
+        pending: The actions that are pending.
+        schema: The schema that its newest write says, as Avro's JSON.
 
     Example:
         >>> pairs = {"hoodie.table.version": "8", "hoodie.table.type": "MERGE_ON_READ"}
         >>> "mergeOnRead:pendingCompaction" in table_terms(pairs, "t", ["compaction"]).in_use
         True
     """
-    return Terms.of(Protocol.hudi(table_version(pairs, table)), TableMetadata(pairs, pending=frozenset(pending)))
+    unusual = set(unusual_names(schema or pairs.get(CREATE_SCHEMA, "")))
+    if pairs.get(TYPE, "") == TableType.MERGE_ON_READ:  # log files say the schema that they were written with
+        unusual.update(unusual_names(pairs.get(CREATE_SCHEMA, "")))
+    metadata = TableMetadata(pairs, pending=frozenset(pending), field_annotations=frozenset(unusual))
+    return Terms.of(Protocol.hudi(table_version(pairs, table)), metadata)
 
 
 def terms_of(store: Store) -> Terms:
@@ -32,4 +54,35 @@ def terms_of(store: Store) -> Terms:
         NotFoundError: There is no table.
     """
     pairs = read_properties(store).pairs
-    return table_terms(pairs, store.root, pending_actions(instant_files(store, timeline_folder(pairs, store.root))))
+    files = list(instant_files(store, timeline_folder(pairs, store.root)))
+    return table_terms(pairs, store.root, pending_actions(files), newest_schema(store, files))
+
+
+def newest_schema(store: Store, instants: Iterable[HudiInstant]) -> str | None:
+    """The schema that the newest write says, as Avro's JSON; None if it says none, or cannot be read."""
+    writes = [each for each in instants if each.is_completed and each.is_write]
+    with suppress(HaloclineError):
+        for each in sorted(writes, key=lambda each: order(each.time))[-1:]:
+            extra = (decode_body(store.get(each.path), each.path).record or {}).get("extraMetadata")
+            return extra.get("schema") if isinstance(extra, Mapping) else None
+    return None
+
+
+def unusual_names(schema: str) -> Iterator[str]:
+    """What is unusual about the names in a schema that is Avro's JSON.
+
+    Example:
+        >>> list(unusual_names('{"type": "record", "name": "a-b_record", "fields": []}'))
+        ['a record whose name Avro does not allow']
+    """
+    try:
+        parsed = json.loads(schema)
+    except ValueError:
+        return
+    columns, records = list(names_in(parsed)), list(record_names_in(parsed))
+    if not all(map(is_java_name, columns)):
+        yield NO_AVRO_NAME
+    if not all(map(is_java_name, records)):
+        yield NO_RECORD_NAME
+    if any(is_java_name(each) and not is_strict_name(each) for each in (*columns, *records)):
+        yield OUTSIDE_ASCII

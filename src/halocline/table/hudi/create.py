@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, Literal
+from urllib.parse import unquote
 
 from halocline.errors import InputError
 from halocline.formats.base import TableFormat
@@ -85,6 +86,7 @@ def create(
     Raises:
         AlreadyExistsError: There is a table.
         InputError: Such a table cannot be made, or rows are no DataFrame.
+        SchemaError: A column or nested field has a name that Avro does not allow; the nearest is named.
         IncompatibleError: Somebody known could not use it.
 
     Example:
@@ -100,7 +102,7 @@ def create(
             message, step = f"{key} is no setting of a key generator", "Say the rest with the arguments of create."
             raise InputError.unknown(message, key, SETTINGS, next_step=step)
     columns = columns_of_rows(what) if input_schema.is_frame(what) else input_schema.declared(what)
-    title = name or table.url.rstrip("/").rpartition("/")[2]
+    title = name or unquote(table.url.rstrip("/").rpartition("/")[2])
     stored = arrow_schema(columns.fields)
     for key in _known(columns, "keys", keys):
         check_key_type(stored.field(key).type)

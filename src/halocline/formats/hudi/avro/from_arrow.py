@@ -8,6 +8,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from halocline.errors import UnsupportedError
+from halocline.formats.hudi.avro.avro_names import avro_name, check_column_names
 
 _PLAIN: Final = (
     (pa.types.is_boolean, "boolean"),
@@ -29,18 +30,21 @@ def avro_schema(schema: pa.Schema, table: str) -> str:
 
     Args:
         schema: The columns.
-        table: The table's name, which names the record.
+        table: The table's name, of which the record's is made.
 
     Raises:
+        SchemaError: The name of a column or nested field is none that Avro allows.
         UnsupportedError: A column has a type that Avro, or Hudi, does not have.
 
     Example:
         >>> json.loads(avro_schema(pa.schema([("a", pa.int64())]), "t"))["fields"][0]["type"]
         ['null', 'long']
     """
-    space = f"hoodie.{table}"
-    fields = [_field(each, f"{space}.{table}_record") for each in schema]
-    record = {"type": "record", "name": f"{table}_record", "namespace": space, "fields": fields}
+    check_column_names(schema)
+    name = avro_name(table)
+    space = f"hoodie.{name}"
+    fields = [_field(each, f"{space}.{name}_record") for each in schema]
+    record = {"type": "record", "name": f"{name}_record", "namespace": space, "fields": fields}
     return json.dumps(record, separators=(",", ":"))
 
 
