@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import textwrap
+import warnings
 from pathlib import Path
 
 import pyarrow as pa
@@ -29,6 +30,7 @@ from halocline.formats.hudi.write.heartbeat import is_alive
 from halocline.formats.hudi.write.transaction import begin_write
 from halocline.storage import open_store
 from halocline.table import HudiTable, Table
+from halocline.table.hudi.shared_partition import SharedPartitionWarning
 from halocline.table.hudi.writing import MetadataTableWarning
 
 KINDS = [(version, kind) for version in (6, 8, 9) for kind in ("cow", "mor")]
@@ -522,3 +524,26 @@ def test_a_table_that_escapes_and_names_values_holds_every_partition(spark, tmp_
         assert table.to_df(where=f"region = {value!r}").count() == 1, "the partition is found by its value"
     batches = HudiTableBuilder.from_base_uri(str(tmp_path)).build().read()
     assert sorted(value for batch in batches for value in batch.to_pydict()["region"]) == sorted(values)
+
+
+@pytest.mark.parametrize("hive_style", [False, True])
+def test_replacing_the_partition_of_empty_text_says_that_it_takes_the_rows_of_null_as_well(spark, tmp_path, hive_style):
+    table = made(spark, tmp_path, hive_style=hive_style)
+    df = rows(spark, range(3), 100, "a").withColumn("region", lit("").cast("string"))
+    regions = "CASE id WHEN 'k0' THEN '' WHEN 'k2' THEN 'eu' END AS region"
+    both = df.selectExpr("id", regions, *(name for name in df.columns if name not in ("id", "region")))
+    table.insert(both)
+    assert {row["id"]: row["region"] for row in table.to_df().collect()} == {"k0": "", "k1": None, "k2": "eu"}
+    counts = [table.to_df(where=where).count() for where in ("region = ''", "region IS NULL", "region = 'eu'")]
+    assert counts == [1, 1, 1]
+    with pytest.warns(SharedPartitionWarning, match="empty text in the same folder as rows where it is null"):
+        table.insert_overwrite(df.where("id = 'k0'"))
+    assert ours(table) == [("k0", 100, "a0"), ("k2", 100, "a2")]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", SharedPartitionWarning)
+        table.insert_overwrite(rows(spark, [3], 100, "a"))
+        table.overwrite(both)
+    (folder,) = {path for path in (each.partition for each in table.snapshot().slices) if path.endswith("__")}
+    with pytest.warns(SharedPartitionWarning):
+        table.delete_partition(folder)
+    assert ours(table) == [("k2", 100, "a2")]

@@ -51,6 +51,7 @@ from halocline.spark.write.hudi_rows import (
 from halocline.table.hudi.columns import SchemaMode, columns_for
 from halocline.table.hudi.opened import HudiOpened
 from halocline.table.hudi.read import read_rows
+from halocline.table.hudi.shared_partition import warn_of_shared
 from halocline.table.hudi.writing import (
     RunningWrite,
     across_moves,
@@ -188,7 +189,11 @@ def delete(table: HudiOpened, what: str | Column | DataFrame) -> int:
 def insert_overwrite(
     table: HudiOpened, df: DataFrame, *, schema_mode: SchemaMode = None, rows_per_group: int = ROWS_PER_GROUP
 ) -> int:
-    """Puts rows in place of all others of the partitions that they belong to, and returns the instant."""
+    """Puts rows in place of all others of the partitions that they belong to, and returns the instant.
+
+    Rows of empty text share their partition with rows without a value, and go together; a `SharedPartitionWarning` says
+    so.
+    """
     return _replaced(table, df, "INSERT_OVERWRITE", schema_mode, rows_per_group)
 
 
@@ -229,6 +234,7 @@ def delete_partition(table: HudiOpened, paths: str | Sequence[str]) -> int:
     with writing(table, "DELETE_PARTITION", replaces=True) as running:
         gone = _groups_in(running.snapshot, wanted)
         check_not_clustering(running.snapshot, [(path, each) for path, ids in gone.items() for each in ids])
+        warn_of_shared(running.snapshot.config, running.columns, gone, table.url)
         return running.complete([], gone)
 
 
@@ -280,6 +286,8 @@ def _replaced(table: HudiOpened, df: DataFrame, operation: str, mode: SchemaMode
         whole = operation == "INSERT_OVERWRITE_TABLE"
         gone = _groups_in(running.snapshot, None if whole else touched)
         check_not_clustering(running.snapshot, [(path, each) for path, ids in gone.items() for each in ids])
+        if not whole:
+            warn_of_shared(running.snapshot.config, running.columns, gone, table.url)
         return _done(running, rows, targets, unique=index is not None, replaced=gone)
 
 
