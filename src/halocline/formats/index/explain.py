@@ -17,6 +17,7 @@ from halocline.formats.index.query.bound import (
     EveryRow,
     HasValue,
     InRow,
+    JsonNumber,
     Without,
 )
 from halocline.formats.index.search import Search
@@ -139,6 +140,10 @@ def _answered(leaf: BoundLeaf) -> AnsweredPart:
             return AnsweredPart(part, "index", "and the rows found are compared, since the column is hashed")
         case InRow(slop=slop) if slop:
             return AnsweredPart(part, "index", "and the order of words is looked up in the rows found")
+        case JsonNumber() if leaf.terms is None:
+            return AnsweredPart(part, "rows", "since infinities and NaN inside a column are in no index")
+        case JsonNumber() if not leaf.is_told_by_index:
+            return AnsweredPart(part, "index", "and the numbers are compared in the rows found")
         case Between() if field.kind is FieldKind.STRING:
             return AnsweredPart(part, "rows", "since an index of strings has no ranges")
         case HasValue() if field.kind is FieldKind.FLOAT:
@@ -153,6 +158,7 @@ def _answered(leaf: BoundLeaf) -> AnsweredPart:
 _WORDS = {
     "Among": "is one of some values",
     "Between": "is in a range",
+    "JsonNumber": "has a number inside",
     "Like": "fits a pattern",
     "Near": "is nearly a word",
     "HasValue": "has a value",

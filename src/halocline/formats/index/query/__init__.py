@@ -28,5 +28,6 @@ JSON, and never in columns that are not in the index.
 Where the index of a split cannot answer a leaf (a range over strings, a hashed string, a column with values that are
 not in the index), its column is read and the leaf is answered from the rows: slower, never different.
 `Evaluation.scanned` names such columns. For words with others in between, the index tells which rows may have them, and
-these rows alone are read.
+these rows alone are read. Inside structs and maps a number is compared in the type of what stands there: decimals
+exactly, for which the index again tells which rows to read.
 """

@@ -24,7 +24,8 @@ from halocline.formats.index.query.bound import (
     Without,
 )
 from halocline.formats.index.query.expressions import expression
-from halocline.formats.index.query.literals import literal, network, typed_in_json
+from halocline.formats.index.query.json_numbers import NUMBERS, json_number, types_inside
+from halocline.formats.index.query.literals import boolean_in_json, literal, network
 from halocline.formats.index.query.tree import (
     AllOf,
     Everything,
@@ -131,7 +132,8 @@ def bind(tree: Tree, columns: SearchedColumns) -> BoundQuery:
             return EveryRow()
         case leaf if leaf.column is not None:
             field, path = _found(leaf.column, columns)
-            return _leaf(leaf, field, path)
+            types = types_inside(columns.types[field.column], path) if path else set[str]()
+            return _leaf(leaf, field, path, types)
     return _anywhere(tree, columns)
 
 
@@ -144,7 +146,7 @@ def _anywhere(leaf: Word | Pattern | Fuzzy | RangeOf | OneOf, columns: SearchedC
         if field.kind in (FieldKind.JSON, FieldKind.STORED):
             continue
         try:
-            found.append(_leaf(leaf, field, ()))
+            found.append(_leaf(leaf, field, (), set()))
         except InputError as error:
             # Numbers are looked for where they can be. A column that may well have it, but cannot be asked, is not
             # passed over: rows would be missing.
@@ -191,13 +193,13 @@ def _inside(type: DataType, steps: tuple[str, ...], name: str) -> tuple[str, ...
     return found.name, *_inside(found.type, steps[1:], name)
 
 
-def _leaf(leaf: Leaf, field: IndexField, path: tuple[str, ...]) -> BoundQuery:
+def _leaf(leaf: Leaf, field: IndexField, path: tuple[str, ...], types: set[str]) -> BoundQuery:
     if field.kind is FieldKind.STORED:
         _refuse(f"column {field.column!r} is not in the index", "in the rows only", "columns that are indexed")
     if field.kind is FieldKind.JSON and not path:
         _refuse(f"column {field.column!r} is searched inside", "a struct or a map", f"{field.column}.name:value")
     if field.kind is FieldKind.TEXT or field.kind is FieldKind.JSON:
-        return _in_text(leaf, field, path)
+        return _in_text(leaf, field, path, types)
     if field.kind is FieldKind.STRING:
         return _in_strings(leaf, field)
     return _in_numbers(leaf, field)
@@ -206,12 +208,12 @@ def _leaf(leaf: Leaf, field: IndexField, path: tuple[str, ...]) -> BoundQuery:
 # ------------------------------------------------------------------ text
 
 
-def _in_text(leaf: Leaf, field: IndexField, path: tuple[str, ...]) -> BoundQuery:
+def _in_text(leaf: Leaf, field: IndexField, path: tuple[str, ...], types: set[str]) -> BoundQuery:
     match leaf:
         case Word():
-            return _row_of_words(leaf, field, path)
+            return _word_or_number(leaf, field, path, types)
         case OneOf(values):
-            return Either(tuple(_row_of_words(Word(each, quoted=True), field, path) for each in values))
+            return Either(tuple(_word_or_number(Word(each, quoted=True), field, path, types) for each in values))
         case Fuzzy(text, distance):
             return Near(field, _single_word(text, field), distance, path)
         case Pattern(pieces) if not path:
@@ -224,11 +226,20 @@ def _in_text(leaf: Leaf, field: IndexField, path: tuple[str, ...]) -> BoundQuery
     _refuse(f"inside column {field.column!r} there are no patterns", "a pattern", "words, phrases and numbers")
 
 
+def _word_or_number(leaf: Word, field: IndexField, path: tuple[str, ...], types: set[str]) -> BoundQuery:
+    """What a text means as words, and inside JSON as a number of each type that may stand there."""
+    number = None if leaf.goes_on else json_number(field, path, types, leaf.text)
+    if number is None:
+        return _row_of_words(leaf, field, path)
+    is_text = not types <= NUMBERS and bool(words(field.analyzer, leaf.text))
+    return Either((_row_of_words(leaf, field, path), number)) if is_text else number
+
+
 def _row_of_words(leaf: Word, field: IndexField, path: tuple[str, ...]) -> InRow:
     if _too_long(leaf.text):
         _refuse(f"words of more than {LONGEST_WORD} bytes are not in the index", leaf.text[:40], "shorter words")
     found = tuple(words(field.analyzer, leaf.text))
-    typed = typed_in_json(leaf.text) if path and not leaf.goes_on else ()
+    typed = boolean_in_json(leaf.text) if path and not leaf.goes_on else ()
     if not found and not typed:
         _refuse(f"{leaf.text!r} has no word in it for column {field.column!r}", leaf.text, "letters or digits")
     several = len(found) > 1 or (leaf.goes_on and bool(found))

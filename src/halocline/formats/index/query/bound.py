@@ -8,6 +8,8 @@ rows at once.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from decimal import Decimal
+from math import isfinite
 from typing import TypeAlias
 
 from halocline.formats.index.split.fields import IndexField
@@ -46,7 +48,7 @@ class InRow:
         slop: How many others may stand in between.
         goes_on: Whether the last word may go on.
         path: Where inside JSON.
-        typed: Inside JSON: numbers and booleans that the text may also mean.
+        typed: Inside JSON: the boolean that the text may also mean.
     """
 
     field: IndexField
@@ -54,7 +56,41 @@ class InRow:
     slop: int = 0
     goes_on: bool = False
     path: tuple[str, ...] = ()
-    typed: tuple[int | float | bool, ...] = ()
+    typed: tuple[bool, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class JsonNumber:
+    """A place inside JSON has a number, which is another value in each type that may stand there.
+
+    Attributes:
+        field: The field.
+        path: Where inside JSON.
+        whole: What it is among whole numbers; None if no whole number is looked for.
+        single: Among 32-bit floating-point numbers.
+        double: Among doubles.
+        decimal: Among decimals.
+    """
+
+    field: IndexField
+    path: tuple[str, ...]
+    whole: int | None = None
+    single: float | None = None
+    double: float | None = None
+    decimal: Decimal | None = None
+
+    @property
+    def terms(self) -> tuple[int | float, ...] | None:
+        """What an index has of the number, in any of its types; None if an index has nothing of it."""
+        near = None if self.decimal is None else float(self.decimal)
+        found = [each for each in (self.whole, self.single, self.double, near) if each is not None]
+        return None if any(isinstance(each, float) and not isfinite(each) for each in found) else tuple(found)
+
+    @property
+    def is_told_by_index(self) -> bool:
+        """Whether the rows that have its terms are those that have the number."""
+        kinds = (self.whole, self.single, self.double, self.decimal)
+        return self.decimal is None and sum(each is not None for each in kinds) == 1 and self.terms is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,5 +144,5 @@ class Without:
     part: BoundQuery
 
 
-BoundLeaf: TypeAlias = Among | Between | InRow | Like | Near | HasValue
+BoundLeaf: TypeAlias = Among | Between | InRow | JsonNumber | Like | Near | HasValue
 BoundQuery: TypeAlias = BoundLeaf | EveryRow | Both | Either | Without

@@ -25,6 +25,7 @@ from halocline.formats.index.query.bound import (
     EveryRow,
     HasValue,
     InRow,
+    JsonNumber,
     Like,
     Near,
     Without,
@@ -227,6 +228,8 @@ class Evaluation:
         if isinstance(leaf, InRow):
             # With others in between, the library also takes words in another order, and one word for two.
             return scanned_rows(self.opened, leaf, self._numbers(self._words(leaf)))
+        if isinstance(leaf, JsonNumber) and leaf.terms is not None:
+            return scanned_rows(self.opened, leaf, self._numbers(self._terms(leaf)))
         self.scanned.add(leaf.field.column)
         return scanned_rows(self.opened, leaf)
 
@@ -297,6 +300,8 @@ class Evaluation:
                 return self._range(leaf)
             case InRow(slop=slop):
                 return None if slop else self._words(leaf)
+            case JsonNumber():
+                return self._terms(leaf) if leaf.is_told_by_index else None
             case Like(_, expression):
                 return queries.regex_query(schema, name, expression)
             case Near(_, word, distance, path):
@@ -321,6 +326,11 @@ class Evaluation:
             include_lower=leaf.includes_low or leaf.low is None,
             include_upper=leaf.includes_high or leaf.high is None,
         )
+
+    def _terms(self, leaf: JsonNumber) -> Any:
+        queries, schema = library().Query, self.opened.index.schema
+        addresses = _addresses(leaf.field.name, leaf.path)
+        return _either([queries.term_query(schema, name, each) for name in addresses for each in leaf.terms or ()])
 
     def _words(self, leaf: InRow) -> Any:
         queries, schema = library().Query, self.opened.index.schema

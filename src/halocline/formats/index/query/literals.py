@@ -5,16 +5,16 @@ from __future__ import annotations
 import ipaddress
 import re
 from datetime import UTC, date, datetime, timedelta
-from decimal import Decimal, InvalidOperation
+from decimal import Context, Decimal, InvalidOperation
+from math import inf, nextafter
 from typing import Final
 
 from halocline.errors import InputError
 from halocline.formats.index.query.bound import Value
-from halocline.formats.index.split.fields import FieldKind, IndexField
+from halocline.formats.index.split.fields import MOST_DIGITS, FieldKind, IndexField
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _DAY: Final = re.compile(r"-?\d{4,6}-\d{2}-\d{2}")
-_WHOLE: Final = re.compile(r"[+-]?\d+", re.ASCII)
 _FORMS: Final = {
     FieldKind.INTEGER: "a whole number",
     FieldKind.FLOAT: "a number",
@@ -57,14 +57,11 @@ def literal(field: IndexField, text: str, *, rounding: int = 0) -> Value:
             case FieldKind.TIMESTAMP:
                 return _micros(text)
             case FieldKind.FLOAT:
-                number = float(text) + 0.0
-                if number != number:
-                    raise ValueError(text)
-                return number
+                return _double(text, rounding)
             case FieldKind.INTEGER:
                 return _fitting(Decimal(text), rounding)
             case FieldKind.DECIMAL:
-                return _fitting(Decimal(text).scaleb(field.scale), rounding)
+                return _fitting(Decimal(text).scaleb(field.scale, Context(prec=len(text) + MOST_DIGITS)), rounding)
     except (ValueError, InvalidOperation, OverflowError) as error:
         raise _refused(field, text) from error
     raise _refused(field, text)
@@ -86,18 +83,9 @@ def network(text: str) -> tuple[str, str] | None:
     return str(found[0]), str(found[-1])
 
 
-def typed_in_json(text: str) -> tuple[int | float | bool, ...]:
-    """The numbers and the boolean that a text may mean inside JSON."""
-    if text in ("true", "false"):
-        return (text == "true",)
-    found: list[int | float | bool] = []
-    if _WHOLE.fullmatch(text) and -(2**63) <= int(text) < 2**63:
-        found.append(int(text))
-    try:
-        number = float(text)
-    except ValueError:
-        return tuple(found)
-    return (*found, number) if number == number and abs(number) != float("inf") else tuple(found)
+def boolean_in_json(text: str) -> tuple[bool, ...]:
+    """The boolean that a text may mean inside JSON."""
+    return (text == "true",) if text in ("true", "false") else ()
 
 
 def _micros(text: str) -> int:
@@ -106,7 +94,21 @@ def _micros(text: str) -> int:
     return (moment - _EPOCH) // timedelta(microseconds=1)
 
 
+def _double(text: str, rounding: int) -> float:
+    number = float(text) + 0.0
+    if number != number:
+        raise ValueError(text)
+    if abs(number) < inf or Decimal(text).is_infinite():
+        return number
+    # No double is as great, and an infinity is another value.
+    if not rounding:
+        raise ValueError(text)
+    return number if (number > 0) is (rounding > 0) else nextafter(number, 0.0)
+
+
 def _fitting(number: Decimal, rounding: int) -> int:
+    if number.is_finite() and number.adjusted() > MOST_DIGITS:
+        raise ValueError(number)
     whole = int(number.to_integral_value(rounding="ROUND_CEILING" if rounding > 0 else "ROUND_FLOOR"))
     if (number != whole and not rounding) or not -(2**63) <= whole < 2**63:
         raise ValueError(number)

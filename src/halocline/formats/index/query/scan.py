@@ -9,7 +9,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from halocline.errors import InputError
-from halocline.formats.index.query.bound import Among, Between, BoundLeaf, HasValue, InRow, Like
+from halocline.formats.index.query.bound import Among, Between, BoundLeaf, HasValue, InRow, JsonNumber, Like
+from halocline.formats.index.query.json_numbers import rows_with_number
 from halocline.formats.index.split.analyzers import words
 from halocline.formats.index.split.reader import OpenedSplit
 
@@ -37,6 +38,8 @@ def scanned_rows(opened: OpenedSplit, leaf: BoundLeaf, among: np.ndarray | None 
 def _found(values: pa.Array | pa.ChunkedArray, leaf: BoundLeaf) -> np.ndarray:
     if isinstance(values, pa.ChunkedArray):
         values = pa.concat_arrays(values.chunks) if values.num_chunks else pa.array([], values.type)
+    if isinstance(leaf, JsonNumber):
+        return rows_with_number(values, leaf)
     if pa.types.is_list(values.type) or pa.types.is_large_list(values.type):
         inside = _plain(pc.list_flatten(values), leaf)
         found = np.zeros(len(values), dtype=np.bool_)

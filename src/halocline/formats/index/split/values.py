@@ -2,7 +2,8 @@
 
 What a field cannot take becomes None and is counted: the row is in the split, and its value is not in the index.
 Doubles have one zero, and NaN is no value of theirs. Strings inside JSON that look like dates stay strings: the library
-would make dates of them, whole seconds.
+would make dates of them, whole seconds. Decimals are doubles inside JSON, and what tells them apart is in the rows; see
+`halocline.formats.index.query.json_numbers`.
 """
 
 from __future__ import annotations
