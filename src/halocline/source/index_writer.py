@@ -85,8 +85,8 @@ class SplitBatch:
     def write(self, batches: Iterator[pa.RecordBatch]) -> SplitsMessage:
         """Writes the rows of one task into splits that nobody knows yet."""
         if self.condition is not None:
-            condition, partitions = self.condition, self.after.partition_columns
-            batches = (check_rows(batch, condition, partitions) for batch in batches)
+            condition = self.condition
+            batches = (check_rows(batch, condition, ()) for batch in batches)
         try:
             return SplitsMessage([msgspec.json.encode(each) for each in self.sink.write_unsorted(batches)])
         except ConstraintError as error:
@@ -147,7 +147,7 @@ class SplitBatch:
         found: dict[str, list[int]] = {}
         for split in splits:
             for numbers, rows in numbered_rows(snapshot.store, split, columns):
-                met = condition.mask(rows, snapshot.metadata.partition_columns)
+                met = condition.mask(rows)
                 found.setdefault(split.path, []).extend(numbers[met.to_numpy(zero_copy_only=False)].tolist())
         return deletions(snapshot, found, now_ms=now_ms)
 

@@ -9,6 +9,7 @@ import pytest
 
 import halocline as hc
 from halocline.errors import ConstraintError, SchemaError
+from halocline.formats.index.maintain.lint import lint
 from halocline.source.data_source import register
 from halocline.table.index.opened import IndexOpened
 
@@ -142,3 +143,74 @@ def test_splits_of_a_commit_that_is_interrupted_when_it_is_there_stay_readable(s
         logs.append(rows(spark, 2, 12))
     assert logs.version == 1
     assert ids(logs.to_df()) == list(range(14))
+
+
+EMPTIES = "id INT, p STRING, t STRING"
+
+
+def empties(spark):
+    return spark.createDataFrame([(1, "", "one"), (2, None, "two"), (3, "a", "three"), (4, "", "one")], EMPTIES)
+
+
+def by_value(table):
+    """The rows of each partition value, as conditions find them."""
+    tests = {"empty": "p = ''", "null": "p IS NULL", "other": "p <> ''", "known": "p IS NOT NULL", "early": "p < 'a'"}
+    return {name: ids(table.to_df(where=where)) for name, where in tests.items()}
+
+
+def test_empty_text_and_null_stay_two_partitions(spark, tmp_path, written):
+    df = empties(spark)
+    table = hc.Table.create(tmp_path / "x", df.limit(0), format="index", fields={"t": "text"}, partition_by="p")
+    written(table, df, "append")
+    whole = {"empty": [1, 4], "null": [2], "other": [3], "known": [1, 3, 4], "early": [1, 4]}
+    assert by_value(table) == whole
+    assert {row["id"]: row["p"] for row in table.to_df().collect()} == {1: "", 2: None, 3: "a", 4: ""}
+    assert {row["id"]: row["p"] for row in table.search("one OR two").collect()} == {1: "", 2: None, 4: ""}
+    assert ids(table.search('p:""')) == [1, 4]
+    counts = {row["p"]: row["rows"] for row in table.aggregate({"rows": hc.Count()}, by="p").collect()}
+    assert counts == {"": 2, None: 1, "a": 1}
+    written(table, df.where("id = 1").selectExpr("10 AS id", "p", "t"), "overwrite", partitions="dynamic")
+    assert by_value(table) == {"empty": [10], "null": [2], "other": [3], "known": [3, 10], "early": [10]}
+    written(table, df.where("id = 2").selectExpr("20 AS id", "p", "t"), "overwrite", partitions="dynamic")
+    written(table, df.where("id = 1").selectExpr("11 AS id", "p", "t"), "append")
+    assert by_value(table) == {"empty": [10, 11], "null": [20], "other": [3], "known": [3, 10, 11], "early": [10, 11]}
+    assert table.merge_splits().merged
+    assert by_value(table)["empty"] == [10, 11]
+    written(table, df.where("id = 1"), "overwrite", where="p = ''")
+    assert by_value(table) == {"empty": [1], "null": [20], "other": [3], "known": [1, 3], "early": [1]}
+    assert lint(table.store).findings == ()
+    stream = spark.readStream.format("halocline").load(table.url)
+    stream.writeStream.format("memory").queryName("empties").trigger(availableNow=True).start().awaitTermination()
+    assert {row["id"]: row["p"] for row in spark.table("empties").collect()} == {1: "", 20: None, 3: "a"}
+
+
+def test_empty_bytes_and_values_that_are_not_equal_to_themselves_have_partitions_of_their_own(spark, tmp_path):
+    df = spark.sql("SELECT * FROM VALUES (1, X'', double('NaN')), (2, null, 0.0D), (3, X'41', null) AS t(id, b, d)")
+    table = hc.Table.create(tmp_path / "x", df, format="index", partition_by=["b", "d"])
+    found = {row["id"]: row["b"] for row in table.to_df().collect()}
+    assert found == {1: bytearray(), 2: None, 3: bytearray(b"A")}
+    table.overwrite(df.where("id = 1").selectExpr("10 AS id", "b", "d"), partitions="dynamic")
+    assert ids(table.to_df()) == [2, 3, 10]
+    assert ids(table.to_df(where="b = X''")) == [10]
+
+
+def test_a_partition_value_that_the_log_takes_for_null_is_refused(spark, tmp_path, written):
+    df = empties(spark)
+    table = hc.Table.create(tmp_path / "x", df, format="index", partition_by="p")
+    files = sorted(meta.path for meta in table.store.list())
+    bad = df.where("id = 1").selectExpr("id", "'__HIVE_DEFAULT_PARTITION__' AS p", "t")
+    with pytest.raises(Exception, match="cannot keep '__HIVE_DEFAULT_PARTITION__' in partition column p"):
+        written(table, bad, "append")
+    assert sorted(meta.path for meta in table.store.list()) == files
+    written(table, bad.selectExpr("id + 10 AS id", "concat(p, '_') AS p", "t"), "append")
+    assert ids(table.to_df(where="p = '__HIVE_DEFAULT_PARTITION___'")) == [11]
+
+
+def test_a_partition_column_that_must_not_be_null_takes_empty_text(spark, tmp_path, written):
+    table = hc.Table.create(
+        tmp_path / "x", "id INT, p STRING NOT NULL, t STRING", spark, format="index", partition_by="p"
+    )
+    written(table, empties(spark).where("id = 1"), "append")
+    assert ids(table.to_df(where="p = ''")) == [1]
+    with pytest.raises(Exception, match="NOT NULL p"):
+        written(table, empties(spark).where("id = 2"), "append")

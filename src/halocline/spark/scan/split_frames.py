@@ -27,7 +27,7 @@ from halocline.formats.index.rows import live_rows
 from halocline.formats.index.snapshot import IndexSnapshot
 from halocline.formats.index.split.location import below_root
 from halocline.formats.index.split.masks import deleted_rows
-from halocline.schema.types import Field, Primitive, decimal_of
+from halocline.schema.types import Field, Primitive, Struct, decimal_of
 from halocline.spark.scan.footers import at_once
 from halocline.spark.scan.frames import session_zone
 from halocline.spark.scan.row_columns import RowColumns
@@ -102,7 +102,7 @@ def file_frame(
         spark,
         store,
         file_list(store, splits),
-        FileLayout(snapshot.schema, snapshot.metadata.partition_columns).with_nulls,
+        split_layout(snapshot.schema, snapshot.metadata.partition_columns).with_nulls,
         deleted=masked_rows(store, splits),
         columns=columns,
         where=where,
@@ -110,6 +110,11 @@ def file_frame(
         zone=session_zone(spark),
         checksums=True,
     )
+
+
+def split_layout(schema: Struct, partition_columns: Sequence[str]) -> FileLayout:
+    """How splits hold the columns of a table: the log tells empty text in a partition column from null."""
+    return FileLayout(schema, partition_columns, empty_is_null=False)
 
 
 def file_list(store: Store, splits: Sequence[SplitAdd]) -> pa.Table:
@@ -160,7 +165,7 @@ def kept_splits(snapshot: IndexSnapshot, splits: Iterable[SplitAdd], where: str 
     if where is None:
         return found
     schema, partitions = snapshot.schema, snapshot.metadata.partition_columns
-    pruner = StatsPruner(where, Schema.of(schema), partitions, timezone=zone)
+    pruner = StatsPruner(where, Schema.of(schema), partitions, timezone=zone, empty_is_null=False)
     facts: dict[str, Any] = {"path": pa.array([each.path for each in found], pa.string())}
     if "partition_values" in pruner.facts:
         values = [list(partition_texts(each).items()) for each in found]

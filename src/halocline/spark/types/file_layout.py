@@ -16,11 +16,19 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class FileLayout:
-    """How files hold the columns of a table, which are found by `none`, `name` or `id`."""
+    """How files hold the columns of a table.
+
+    Attributes:
+        schema: The columns.
+        partition_columns: The names of those that the log knows.
+        mapping_mode: How columns are found: by `none`, `name` or `id`.
+        empty_is_null: Whether empty text in a partition column is null, as in Delta tables.
+    """
 
     schema: Struct
     partition_columns: Sequence[str] = ()
     mapping_mode: str = "none"
+    empty_is_null: bool = True
 
     @staticmethod
     def of(configuration: TableConfiguration) -> FileLayout:
@@ -46,4 +54,6 @@ class FileLayout:
     @property
     def partition_keys(self) -> list[PartitionColumn]:
         """The columns that the log knows, by the names that it has for them."""
-        return [PartitionColumn.of(field, self.mapping_mode) for field in self.partitions]
+        return [
+            PartitionColumn.of(field, self.mapping_mode, empty_is_null=self.empty_is_null) for field in self.partitions
+        ]

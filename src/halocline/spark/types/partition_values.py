@@ -1,8 +1,9 @@
 """The partition values of files: text in the log, typed constants in a scan.
 
-The log keeps a text, or null, per file and partition column. Empty text is null for every type. The names of folders
-usually say the same; they never count, but where they agree with the log, Spark's own partition columns can be used,
-which prune natively and cost nothing per row.
+The log keeps a text, or null, per file and partition column. Empty text is null for every type in Delta tables; in
+index tables it is a value of its own where the type has one. The names of folders usually say the same; they never
+count, but where they agree with the log, Spark's own partition columns can be used, which prune natively and cost
+nothing per row.
 
 A *group* is one combination of values that files share. Only distinct values are parsed. A text that its type does not
 allow is damage: a null in its place would be a wrong row.
@@ -46,6 +47,8 @@ _NO_NUMBERS: Final = {"nan": "NaN"} | {
     sign + word: "-Infinity" if sign == "-" else "Infinity" for sign in ("", "+", "-") for word in ("inf", "infinity")
 }
 _DIGITS: Final = Context(prec=80)
+TEXT_TYPES: Final = ("string", "binary")
+"""The types of partition columns that have an empty value."""
 
 
 def kept_sql(sql: str, field: Field, partition_columns: Sequence[str]) -> str:
@@ -71,17 +74,20 @@ class PartitionColumn:
         key: Its name in the log's partition values.
         type: Its type.
         nullable: Whether it may be null.
+        empty_is_null: Whether empty text is null.
     """
 
     name: str
     key: str
     type: DataType
     nullable: bool = True
+    empty_is_null: bool = True
 
     @staticmethod
-    def of(field: Field, mode: str) -> PartitionColumn:
-        """The partition column that a field of a table is."""
-        return PartitionColumn(field.name, physical_name(field, mode), field.type, field.nullable)
+    def of(field: Field, mode: str, *, empty_is_null: bool = True) -> PartitionColumn:
+        """The partition column that a field of a table is; only text and bytes have an empty value."""
+        without_empty = empty_is_null or field.type.name not in TEXT_TYPES
+        return PartitionColumn(field.name, physical_name(field, mode), field.type, field.nullable, without_empty)
 
 
 class PartitionValues:
@@ -90,7 +96,7 @@ class PartitionValues:
     Attributes:
         columns: The partition columns.
         group_of: For each file, the number of its group.
-        texts: For each group, the text of each column as the log has it, with null for empty text.
+        texts: For each group, the text of each column as the log has it, with null for empty text that is null.
         values: The same, each text in the one spelling that Spark reads in any session.
 
     Example:
@@ -102,7 +108,7 @@ class PartitionValues:
 
     def __init__(self, files: pa.Table, columns: Sequence[PartitionColumn], zone: str = "UTC") -> None:
         self.columns: Final = tuple(columns)
-        self.group_of, self.texts = _grouped(files, [column.key for column in columns])
+        self.group_of, self.texts = _grouped(files, columns)
         spelt = []
         for number, column in enumerate(columns):
             canonical = _spelling(column, zone)
@@ -123,13 +129,17 @@ class PartitionValues:
             return missing(type) if text is None else _cast(text_literal(text), type)
         # One text, split by Spark into a constant array, is far cheaper to send than a literal per group. A filter
         # on the column then compares constants per file, so Spark skips files before it starts any task.
-        texts = [row[number] or "" for row in self.values]
-        separator = _unused(texts)
+        known = [text for row in self.values if (text := row[number]) is not None]
+        separator, nothing = _unused(known)
+        nothing = nothing if "" in known else ""
+        texts = [nothing if text is None else text for text in (row[number] for row in self.values)]
         array = f"split({text_literal(separator.join(texts))}, {text_literal(separator)})"
-        if type.name in ("string", "binary"):
+        if type.name in TEXT_TYPES:
             value = f"get({array}, {group_sql})"
             # Not `nullif`: Spark puts that into a projection of its own, through which all of `_metadata` would go.
-            return _cast(f"CASE WHEN {value} <> '' THEN {value} END" if None in distinct else value, type)
+            if None in distinct:
+                value = f"CASE WHEN {value} <> {text_literal(nothing)} THEN {value} END"
+            return _cast(value, type)
         return f"get(try_cast({array} AS array<{cast_type(type)}>), {group_sql})"
 
     def not_null(self, sql: str, number: int, groups: Sequence[int]) -> str:
@@ -167,15 +177,19 @@ def typed_scalar(text: str | None, type: pa.DataType) -> Any:
     return pa.scalar(text).cast(type)
 
 
-def _grouped(files: pa.Table, keys: Sequence[str]) -> tuple[npt.NDArray[np.int64], list[tuple[str | None, ...]]]:
-    if not keys or not len(files):
+def _grouped(
+    files: pa.Table, columns: Sequence[PartitionColumn]
+) -> tuple[npt.NDArray[np.int64], list[tuple[str | None, ...]]]:
+    if not columns or not len(files):
         return np.zeros(len(files), np.int64), [()] if len(files) else []
     maps = files["partition_values"].combine_chunks()
     combined = np.zeros(len(files), np.int64)
     dictionaries: list[list[str | None]] = []
-    for key in keys:
-        texts = pc.map_lookup(maps, key, "first")
-        encoded = pc.if_else(pc.equal(texts, ""), pa.scalar(None, pa.string()), texts).dictionary_encode()
+    for partition in columns:
+        texts = pc.map_lookup(maps, partition.key, "first")
+        if partition.empty_is_null:
+            texts = pc.if_else(pc.equal(texts, ""), pa.scalar(None, pa.string()), texts)
+        encoded = texts.dictionary_encode()
         dictionary = [None, *encoded.dictionary.to_pylist()]
         codes = pc.fill_null(pc.add(encoded.indices.cast(pa.int64()), 1), 0).to_numpy(zero_copy_only=False)
         # Numbered anew after each column, so that the product of the cardinalities never overflows.
@@ -190,15 +204,16 @@ def _cast(sql: str, type: DataType) -> str:
     return sql if type.name == "string" else f"CAST({sql} AS {cast_type(type)})"
 
 
-def _unused(texts: Sequence[str]) -> str:
-    """A character that is in none of the texts, and that no regular expression gives a meaning to."""
+def _unused(texts: Sequence[str]) -> tuple[str, str]:
+    """Return two characters that are in none of the texts, and that no regular expression gives a meaning to."""
     used = set().union(*texts)
-    return next(char for char in map(chr, range(0xE000, 0xF8FF)) if char not in used)
+    free = (char for char in map(chr, range(0xE000, 0xF8FF)) if char not in used)
+    return next(free), next(free)
 
 
 def _spelling(column: PartitionColumn, zone: str) -> Callable[[str], str]:
     type, digits = column.type.name, decimal_of(column.type)
-    if type in ("string", "binary"):
+    if type in TEXT_TYPES:
         return str
     spell = _SPELLINGS.get(type) if digits is None else partial(_fixed, *digits)
     if spell is None:

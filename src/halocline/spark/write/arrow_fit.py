@@ -28,6 +28,7 @@ from halocline.schema.types import Field, Struct, decimal_of, is_void
 from halocline.schema.visitor import types
 from halocline.spark.scan.not_null import is_complete
 from halocline.spark.types.assignment import Assignment, Casting
+from halocline.spark.types.partition_values import TEXT_TYPES
 from halocline.spark.write.physical import Physical, beyond_text
 
 
@@ -83,7 +84,8 @@ class ArrowFit:
                 columns.append(pa.nulls(batch.num_rows, self._fitted.types.visit(field.type, None)))
                 continue
             array = batch.column(number)
-            if field in self._physical.partitions and field.type.name in ("string", "binary"):
+            is_folded = self._physical.empty_is_null and field.type.name in TEXT_TYPES
+            if is_folded and field in self._physical.partitions:
                 # Empty text is null there, and must be judged as such.
                 array = pc.if_else(pc.equal(pc.binary_length(array), 0), pa.scalar(None, array.type), array)
             self._check_nulls(array, field)

@@ -344,14 +344,16 @@ def _sorted(table: pa.Table, keys: Sequence[str]) -> Iterator[pa.RecordBatch]:
     yield from table.to_batches()
 
 
-def by_partition(batch: pa.RecordBatch, keys: Sequence[str]) -> Iterator[tuple[Texts, pa.RecordBatch]]:
+def by_partition(
+    batch: pa.RecordBatch, keys: Sequence[str], *, empty_is_null: bool = True
+) -> Iterator[tuple[Texts, pa.RecordBatch]]:
     """The runs of rows that share a partition."""
     if not keys:
         if batch.num_rows:
             yield (), batch
         return
     first = batch.num_columns - len(keys)
-    columns = [_texts(batch.column(first + n)).to_pylist() for n in range(len(keys))]
+    columns = [_texts(batch.column(first + n), empty_is_null).to_pylist() for n in range(len(keys))]
     tuples = list(zip(*columns, strict=True))
     start = 0
     for row in range(1, len(tuples) + 1):
@@ -360,12 +362,14 @@ def by_partition(batch: pa.RecordBatch, keys: Sequence[str]) -> Iterator[tuple[T
             start = row
 
 
-def _texts(array: pa.Array) -> pa.Array:
+def _texts(array: pa.Array, empty_is_null: bool = True) -> pa.Array:
     """Partition values as the text of folders."""
     if pa.types.is_timestamp(array.type):
         moments = [None if value is None else value.isoformat(" ") for value in array.to_pylist()]
         return pa.array(moments, pa.string())
     texts = array.cast(pa.string())
+    if not empty_is_null:
+        return texts
     return pc.if_else(pc.equal(texts, ""), pa.scalar(None, pa.string()), texts)
 
 

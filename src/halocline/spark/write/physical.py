@@ -41,6 +41,7 @@ class Physical:
     def __init__(self, layout: FileLayout) -> None:
         self.schema: Final = layout.schema
         self.mode: Final = layout.mapping_mode
+        self.empty_is_null: Final = layout.empty_is_null
         self.partitions: Final = layout.partitions
         self.data: Final = without_void(layout.data)
         if not self.data:

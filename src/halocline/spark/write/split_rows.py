@@ -26,17 +26,19 @@ import pyarrow as pa
 from halocline.errors import ConstraintError, SchemaError
 from halocline.formats.delta.actions.folders import folder_name
 from halocline.formats.index.log.actions import IndexMetadata, SplitAdd
+from halocline.formats.index.query.partitions import NULL
 from halocline.formats.index.split.fields import IndexField, fields_of
 from halocline.formats.index.split.library import guarded, library
+from halocline.formats.index.split.partition_nulls import with_exact_nulls
 from halocline.formats.index.split.writer import SplitWriter
 from halocline.schema.arrow import arrow_schema
 from halocline.schema.json_edge import parse
 from halocline.schema.types import Struct
 from halocline.schema.visitor import nullable, without_metadata
 from halocline.spark.scan.packing import packed
+from halocline.spark.scan.split_frames import split_layout
 from halocline.spark.types.arrow_rows import fetched
 from halocline.spark.types.columns import quoted
-from halocline.spark.types.file_layout import FileLayout
 from halocline.spark.write.arrow_fit import ArrowFit
 from halocline.spark.write.arrow_write import by_partition
 from halocline.spark.write.physical import Physical
@@ -90,7 +92,7 @@ class SplitSink:
         """
         library()
         schema = parse(metadata.schema_string)
-        physical = Physical(FileLayout(schema, metadata.partition_columns))
+        physical = Physical(split_layout(schema, metadata.partition_columns))
         fields = fields_of(schema, metadata.configuration, metadata.partition_columns)
         fit = ArrowFit(columns, physical, store.root)
         return SplitSink(store, fit, physical, fields, uuid.uuid4().hex, most_rows or ROWS_PER_SPLIT)
@@ -112,7 +114,7 @@ class SplitSink:
             current: _Building | None = None
             for batch in batches:
                 fitted = self.fit(batch)
-                for texts, part in by_partition(fitted, keys):
+                for texts, part in by_partition(fitted, keys, empty_is_null=False):
                     start = 0
                     while start < part.num_rows:
                         if current is not None and (current.texts != texts or current.rows >= self.most_rows):
@@ -135,6 +137,22 @@ class SplitSink:
         for held in packed(batches, lambda batch: batch.nbytes, _BUFFER_BYTES):
             yield from self.write(self._sorted(held))
 
+    def partition_values(self, texts: Sequence[str | None]) -> dict[str, str | None]:
+        """Return the partition values of a split as the log has them, given the texts of its folders.
+
+        Raises:
+            ConstraintError: A value is the text that means null in the log.
+        """
+        values = self.physical.values(dict(zip(self.physical.keys, texts, strict=True)))
+        for column, value in values.items():
+            if value == NULL:
+                raise ConstraintError(
+                    f"{self.store.root} cannot keep {NULL!r} in partition column {column}; nothing was written",
+                    sides={"row": f"{column} = {NULL!r}", "log": "this text is null in index tables"},
+                    next_step="Write null or another value, or partition by another column.",
+                )
+        return values
+
     def orphans(self) -> list[str]:
         """What this write has put into the table, whether or not the log names it."""
         beginning = f"part-{self.write_id}-"
@@ -154,6 +172,7 @@ class _Building:
         self.texts = texts
         self.rows = 0
         self._sink = sink
+        self._values = sink.partition_values(texts)
         self._schema = schema
         self._scope = ExitStack()
 
@@ -183,8 +202,7 @@ class _Building:
         with open(os.path.join(self._folder, _NAME), "rb") as file:
             sink.store.put_if_absent(path, file.read())
         self._scope.close()
-        values = sink.physical.values(dict(zip(sink.physical.keys, self.texts, strict=True)))
-        return built.added(path, values, time.time_ns() // 1_000_000)
+        return with_exact_nulls(built.added(path, self._values, time.time_ns() // 1_000_000))
 
 
 def write_splits(df: DataFrame, sink: SplitSink) -> list[SplitAdd]:

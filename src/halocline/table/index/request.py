@@ -182,4 +182,6 @@ class SplitWrite:
 
 def _partition(split: SplitAdd, columns: pa.Schema) -> tuple[Any, ...]:
     """The values of a split's partition, the same however writers spell a number."""
-    return tuple(partition_value(split, each).as_py() for each in columns)
+    values = (partition_value(split, each).as_py() for each in columns)
+    # Not-a-number is one value, which Python says is not equal to itself.
+    return tuple("NaN" if value != value else value for value in values)

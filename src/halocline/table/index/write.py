@@ -17,9 +17,8 @@ from halocline.formats.index.snapshot import IndexSnapshot
 from halocline.schema.json_edge import parse
 from halocline.spark.scan.frames import session_zone
 from halocline.spark.scan.scan import scan
-from halocline.spark.scan.split_frames import file_list
+from halocline.spark.scan.split_frames import file_list, split_layout
 from halocline.spark.types import input_schema
-from halocline.spark.types.file_layout import FileLayout
 from halocline.spark.write.split_rows import SplitSink, write_splits
 from halocline.table.index.columns import table_columns
 from halocline.table.index.delete import check_deletable, rows_gone
@@ -177,7 +176,7 @@ def _attempt(table: IndexOpened, df: DataFrame, asked: SplitWrite, txn: Txn | No
 
 def _check_rows(table: IndexOpened, metadata: IndexMetadata, splits: Sequence[SplitAdd], where: str) -> None:
     """Makes sure that every new row is one that the condition replaces."""
-    layout = FileLayout(parse(metadata.schema_string), metadata.partition_columns).with_nulls
+    layout = split_layout(parse(metadata.schema_string), metadata.partition_columns).with_nulls
     other = f"NOT coalesce(({where}), false)"
     rows = scan(
         table.spark, table.store, file_list(table.store, splits), layout, where=other, zone=session_zone(table.spark)

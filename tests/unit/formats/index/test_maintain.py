@@ -3,12 +3,14 @@
 import os
 
 import pytest
+from msgspec.structs import replace
 from tests.support.conformance import tables_of
 from tests.support.index_logs import IndexLog, add, metadata, protocol, skip
 from tests.support.index_tables import append, delete, rows_of, table_of
 from tests.support.splits import COLUMNS, row
 
 from halocline.errors import IncompatibleError, InputError, MalformedError, NotFoundError
+from halocline.formats.index.delete import removal
 from halocline.formats.index.history import history
 from halocline.formats.index.log.actions import IndexMetadata
 from halocline.formats.index.maintain.lint import HURTS, fix, lint
@@ -16,10 +18,12 @@ from halocline.formats.index.maintain.log import describe_log, repair_log, trunc
 from halocline.formats.index.maintain.partitions import drop_partitions
 from halocline.formats.index.maintain.purge import HOUR_MS, purge
 from halocline.formats.index.maintain.reindex import reindex, reindexed_into
+from halocline.formats.index.merge.run import merge_splits
 from halocline.formats.index.search import Search, search_table
 from halocline.formats.index.snapshot import IndexSnapshot
 from halocline.formats.index.split.fields import OPTIONS_KEY
 from halocline.formats.index.split.masks import FOLDER
+from halocline.formats.index.split.partition_nulls import with_exact_nulls
 from halocline.formats.index.split.reader import OpenedSplit
 from halocline.formats.index.transaction import IndexTransaction
 from halocline.formats.log.names import INDEX
@@ -301,6 +305,37 @@ def test_protocols_that_ask_for_too_little_are_found_and_repaired():
     repaired(lost.store)
     assert IndexSnapshot.load(lost.store).protocol.supports("deletionMasks")
     assert codes(lost.store) == set()
+
+
+def rewritten(table):
+    """Every split again under another name, by a writer that knows null from empty text."""
+    anew = [with_exact_nulls(replace(each, path=f"anew-{each.path}")) for each in table.files.values()]
+    for before, after in zip(table.files, anew, strict=True):
+        table.store.put(after.path, table.store.get(before))
+    gone = [removal(each, 1) for each in table.files.values()]
+    IndexTransaction(table.reopened("write")).commit([*gone, *anew], "WRITE")
+
+
+def test_nulls_that_may_have_been_empty_text_are_found(zones):
+    codes_before = {each.code: each.by_hand for each in lint(zones.store).findings}
+    assert "where='zone IS NULL'" in codes_before["EMPTY_TEXT_AS_NULL"]
+    rewritten(zones)
+    assert codes(zones.store) == set(), "whoever wrote this null meant it"
+    numbers = [[{"n": n, "zone": "a"}] for n in (1, None)]
+    columns = Struct([Field("zone", Primitive("string")), Field("n", Primitive("long"))])
+    assert codes(table_of(*numbers, columns=columns, options={}, partition="n").store) == set()
+
+
+def test_merged_splits_have_exact_nulls_where_all_of_them_had():
+    columns = Struct([Field("zone", Primitive("string")), Field("n", Primitive("long"))])
+    table = table_of(*[[{"zone": None, "n": n}] for n in range(4)], columns=columns, options={}, partition="zone")
+    merge_splits(table)
+    assert "EMPTY_TEXT_AS_NULL" in codes(table.store), "nobody knows what was merged"
+    append(table, [{"zone": None, "n": 9}])
+    rewritten(table.newest())
+    assert len(table.newest().files) > 1
+    merge_splits(table.newest())
+    assert (len(table.newest().files), codes(table.store)) == (1, set())
 
 
 def test_splits_that_rest_or_are_small_are_found():

@@ -59,7 +59,10 @@ _COMPARE: Final = {Operator.LT: pc.less, Operator.GT: pc.greater}
 
 
 class StatsPruner:
-    """Prunes by partition values and statistics; texts may have been cut off after the prefix's length."""
+    """Prunes by partition values and statistics.
+
+    Texts may have been cut off after the prefix's length. Empty text in a partition column is null by default.
+    """
 
     def __init__(
         self,
@@ -69,8 +72,10 @@ class StatsPruner:
         *,
         prefix_length: int | None = None,
         timezone: str | None = None,
+        empty_is_null: bool = True,
     ) -> None:
-        self._made_of = (where, schema, tuple(partition_columns), prefix_length, timezone)
+        self._made_of = (where, schema, tuple(partition_columns), prefix_length, timezone, empty_is_null)
+        self._empty_is_null = empty_is_null
         predicate = Predicate.parse(where, schema)
         self._test = predicate.test
         self._zone = zone_named(timezone)
@@ -133,7 +138,7 @@ class StatsPruner:
             if column.path in self._partitioned:
                 if TYPED_VALUES in facts:
                     return from_typed_partition(column, _child(facts[TYPED_VALUES], column.physical))
-                return _partition_bounds(column, facts.get("partitionValues"))
+                return _partition_bounds(column, facts.get("partitionValues"), self._empty_is_null)
             if "stats_parsed" in facts:
                 return _struct_bounds(column, facts["stats_parsed"])
             return from_texts()[column.path]
@@ -206,18 +211,33 @@ class StatsPruner:
 
 
 def _pruner(
-    where: str, schema: Schema, partition_columns: Sequence[str], prefix_length: int | None, timezone: str | None
+    where: str,
+    schema: Schema,
+    partition_columns: Sequence[str],
+    prefix_length: int | None,
+    timezone: str | None,
+    empty_is_null: bool,
 ) -> StatsPruner:
-    return StatsPruner(where, schema, partition_columns, prefix_length=prefix_length, timezone=timezone)
+    return StatsPruner(
+        where,
+        schema,
+        partition_columns,
+        prefix_length=prefix_length,
+        timezone=timezone,
+        empty_is_null=empty_is_null,
+    )
 
 
-def _partition_bounds(column: Column, maps: pa.Array | None) -> Bounds | None:
+def _partition_bounds(column: Column, maps: pa.Array | None, empty_is_null: bool) -> Bounds | None:
     if maps is None or not pa.types.is_map(maps.type):
         return None
     # A key that is there with a null is a fact; a key that is missing is not.
     lists = pc.map_lookup(maps, query_key=column.physical[0], occurrence="all")
     values = pc.map_lookup(maps, query_key=column.physical[0], occurrence="first")
-    return from_partition(column, values.cast(pa.string()), pc.is_valid(lists))
+    values = values.cast(pa.string())
+    if empty_is_null or column.type.name not in ("string", "binary"):
+        values = pc.if_else(pc.equal(values, ""), pa.scalar(None, pa.string()), values)
+    return from_partition(column, values, pc.is_valid(lists))
 
 
 def _struct_bounds(column: Column, stats: pa.Array) -> Bounds:

@@ -105,8 +105,7 @@ class Bounds:
 
 def from_partition(column: Column, values: pa.Array, has_key: pa.Array) -> Bounds:
     """The bounds in partition values; of a column without a family, only the nulls are known."""
-    is_null = pc.fill_null(pc.equal(values, ""), True)
-    known_null = pc.if_else(has_key, is_null, pa.scalar(None, pa.bool_()))
+    known_null = pc.if_else(has_key, pc.is_null(values), pa.scalar(None, pa.bool_()))
     family = family_of(column)
     if family is None:
         nothing = pa.nulls(len(values), pa.int64())
@@ -130,7 +129,7 @@ def from_typed_partition(column: Column, values: pa.Array) -> Bounds | None:
 
 
 def _partition_range(text: str | None, column: Column, family: Family) -> tuple[Any, Any] | None:
-    if not text:
+    if text is None:
         return None
     if family is Family.TIMESTAMP:
         return range_of(text)

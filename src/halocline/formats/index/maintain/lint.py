@@ -25,6 +25,7 @@ from halocline.formats.index.merge.plan import merge_groups
 from halocline.formats.index.protocol import LEGACY, needed_by
 from halocline.formats.index.skips import rested
 from halocline.formats.index.snapshot import IndexSnapshot
+from halocline.formats.index.split.partition_nulls import has_exact_nulls
 from halocline.formats.index.transaction import IndexTransaction
 from halocline.formats.log.names import INDEX, FileKind, LogEntry
 from halocline.formats.log.segment import list_files
@@ -37,6 +38,7 @@ HURTS: Final[Mapping[str, str]] = {
     "SKIP_UNDER_OLD_NAME": "IndexTables4Spark from 0.5.5 on passes over such skips, and tries the splits at once",
     "SPLITS_RESTING": "they are not merged, and searched from their rows, which takes long",
     "SPLITS_OF_TWO_KINDS": "searches are refused: words in splits of IndexTables4Spark cannot be searched here",
+    "EMPTY_TEXT_AS_NULL": "rows whose partition value was empty text are found as rows without a value",
     "ROWS_UNCOUNTED": "counting opens the splits, where the log could tell",
     "SMALL_SPLITS": "every search opens each of them",
     "COMPANION_UNBOUND": "it does not answer any more: nothing tells whether it shows all rows, and of which table",
@@ -47,6 +49,7 @@ HURTS: Final[Mapping[str, str]] = {
 _MANY_GROUPS: Final = 1
 _MANY_SMALL: Final = 10
 _OVERDUE: Final = 5 * INTERVAL
+_TEXT: Final = ("string", "binary")
 
 
 @dataclass(frozen=True)
@@ -191,6 +194,7 @@ def _splits(snapshot: IndexSnapshot, now_ms: int) -> Iterator[IndexFinding]:
     if 0 < own < len(splits):
         what = f"{own} splits of Halocline's own, and {len(splits) - own} of IndexTables4Spark"
         yield IndexFinding("SPLITS_OF_TWO_KINDS", what, by_hand="reindex()")
+    yield from _doubtful_nulls(snapshot)
     silent = [each for each in splits if each.num_records is None]
     if silent:
         what = f"{len(silent)} splits do not say how many rows they have"
@@ -200,3 +204,17 @@ def _splits(snapshot: IndexSnapshot, now_ms: int) -> Iterator[IndexFinding]:
     if len(groups) >= _MANY_GROUPS and small >= _MANY_SMALL:
         what = f"{small} small splits would be {len(groups)}"
         yield IndexFinding("SMALL_SPLITS", what, by_hand="merge_splits()")
+
+
+def _doubtful_nulls(snapshot: IndexSnapshot) -> Iterator[IndexFinding]:
+    """Nulls of partition columns that were written when empty text was kept as null."""
+    metadata = snapshot.metadata
+    columns = [name for name in metadata.partition_columns if snapshot.schema.find([name])[1].type.name in _TEXT]
+    splits = [each for each in snapshot.files.values() if each.is_own and not has_exact_nulls(each, columns)]
+    if splits:
+        doubtful = {name for each in splits for name in columns if each.partition_values.get(name, "") is None}
+        where = " OR ".join(f"{name} IS NULL" for name in columns if name in doubtful)
+        names = " and ".join(sorted(doubtful))
+        what = f"{len(splits)} splits hold null in {names} where empty text may have been written"
+        by_hand = f"overwrite(rows, where={where!r}), with the rows of the source, or those of to_df if null is right"
+        yield IndexFinding("EMPTY_TEXT_AS_NULL", what, by_hand=by_hand)

@@ -27,6 +27,7 @@ from halocline.formats.index.split.fields import IndexField
 from halocline.formats.index.split.file import BuiltSplit, IndexFiles, SplitFile
 from halocline.formats.index.split.library import library
 from halocline.formats.index.split.masks import deleted_rows, write_masks
+from halocline.formats.index.split.partition_nulls import has_exact_nulls, with_exact_nulls
 from halocline.formats.index.split.presence import TermDigests
 from halocline.formats.index.split.reader import OpenedSplit
 from halocline.formats.index.split.scratch import scratch_folder
@@ -180,6 +181,8 @@ def _merged(
     with open(os.path.join(folder, _NAME), "rb") as file:
         into.put_if_absent(path, file.read())
     added = built.added(path, splits[0].partition_values, now_ms)
+    if all(has_exact_nulls(each, each.partition_values) for each in splits):
+        added = with_exact_nulls(added)
     ops = 1 + max(each.num_merge_ops or 0 for each in splits)
     added = files_of_all(replace(added, data_change=False, num_merge_ops=ops), splits)
     return (added if how == "indexed again" else masked_like(store, added, splits)), how
