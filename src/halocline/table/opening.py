@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, Final, Generic, ParamSpec, S
 
 from halocline.compat.release import Release
 from halocline.compat.terms import ProtocolChange, Terms
-from halocline.errors import AlreadyExistsError, ConflictError, InputError
+from halocline.errors import ConflictError, InputError
 from halocline.formats.base import TableFormat, TableVersion, formats_at
 from halocline.formats.delta.commit.transaction import Clock, system_clock
 from halocline.formats.log.gate import UNCHECKED, change_unchecked, own_release
@@ -35,10 +35,10 @@ from halocline.spark.scan.read_errors import in_our_words
 from halocline.spark.session.session import check_running
 from halocline.spark.session.settings import NAMES, PREFIX, Settings
 from halocline.spark.session.worker_python import check_worker_python
-from halocline.spark.write import beginnings
 from halocline.storage import open_store
 from halocline.storage.options import checked
 from halocline.table import gatekeeper
+from halocline.table.free_place import check_free, check_no_table
 from halocline.table.gatekeeper import Gatekeeper, Operation
 
 if TYPE_CHECKING:
@@ -164,43 +164,19 @@ class Opening(ABC, Generic[V]):
             AlreadyExistsError: There is a table, unless it may be there and is of the format; or see `check_free`.
         """
         taken = formats_at(self.store)
-        if taken and not (exist_ok and taken == (format,)):
-            raise AlreadyExistsError(
-                f"there is a {taken[0]} table at {self.url}",
-                sides={"asked for": "a new table there"},
-                next_step="Append to it, replace it, or choose another place.",
-            )
+        if not (exist_ok and taken == (format,)):
+            check_no_table(self.store, self.url)
         if not taken:
             self.check_free()
         return bool(taken)
 
     def check_free(self) -> None:
-        """Makes sure that no data lies where a new table is to be.
-
-        To the table it would be files that it no longer needs, and the first vacuum would delete them. Hidden files, as
-        Spark and Delta know them (`_SUCCESS`, `.part.crc`), are left alone by both; and what a try to create the table
-        left behind is nobody else's.
+        """Makes sure that no data lies where a new table is to be; see `halocline.table.free_place`.
 
         Raises:
             AlreadyExistsError: There is a file, or a folder with files in it.
         """
-        asked = {"asked for": "a new table there"}
-        if os.path.isfile(self.store.address()):
-            raise AlreadyExistsError(
-                f"there is a file at {self.url}",
-                sides={**asked, "found": "a file"},
-                next_step="Choose a folder that is empty or does not exist.",
-            )
-        found = (meta.path for meta in self.store.list() if meta.size and _is_data(meta.path))
-        left_over = beginnings.LeftOver(self.store)
-        loose = next((path for path in found if path not in left_over), None)
-        if loose is not None:
-            adopt = "Make a table of such files with Table.convert_to_delta (CONVERT TO DELTA), or choose"
-            raise AlreadyExistsError(
-                f"{self.url} holds files and is no table, and a vacuum of a new table would delete them",
-                sides={**asked, "found": loose, "expected": "a folder that is empty or does not exist"},
-                next_step=f"{adopt if loose.endswith('.parquet') else 'Choose'} another folder.",
-            )
+        check_free(self.store, self.url)
 
     @contextmanager
     def operation(self, name: str) -> Iterator[Operation]:
@@ -275,11 +251,6 @@ class Opening(ABC, Generic[V]):
 
     def _timezone(self) -> tzinfo:
         return zone_named(self.zone) or UTC
-
-
-def _is_data(path: str) -> bool:
-    """Whether a file is not hidden; a folder may be named after a partition column that begins with `_`."""
-    return not any(each.startswith(".") or (each.startswith("_") and "=" not in each) for each in path.split("/"))
 
 
 def kept_ms(hours: float) -> int:

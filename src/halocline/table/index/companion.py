@@ -10,6 +10,7 @@ from halocline.formats.index.companion.sync import create_companion, sync_compan
 from halocline.formats.index.snapshot import IndexSnapshot
 from halocline.storage import open_store
 from halocline.storage.base import Store
+from halocline.table.free_place import check_free, check_no_table
 from halocline.table.index.sources import source_at
 
 
@@ -25,11 +26,13 @@ def build_index(
         fields: How columns are indexed; see `halocline.formats.index.split.fields`.
 
     Raises:
-        AlreadyExistsError: There is a table already.
+        AlreadyExistsError: There is a table already, or the folder holds files that are of none.
         NotFoundError: There is no source, or it has no such column.
         UnsupportedError: The source is of another format.
     """
     opened = source_at(source)
+    check_no_table(store, store.root)
+    check_free(store, store.root)
     made = create_companion(store, opened, columns, options=fields)
     return sync_companion(made, lambda: opened)
 

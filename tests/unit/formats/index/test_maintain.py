@@ -1,11 +1,14 @@
 """Keeping an index table in order: purge, partitions, the log, indexing anew, and lint."""
 
 import os
+import uuid
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from msgspec.structs import replace
 from tests.support.conformance import tables_of
-from tests.support.index_logs import IndexLog, add, metadata, protocol, skip
+from tests.support.index_logs import IndexLog, add, metadata, protocol, remove, skip
 from tests.support.index_tables import append, delete, rows_of, table_of
 from tests.support.splits import COLUMNS, row
 
@@ -61,7 +64,8 @@ def test_files_that_no_version_within_the_retention_needs_are_purged():
     table = table_of(ROWS, ROWS)
     first, second = table.files
     table = delete(table, {first: range(6)})
-    table.store.put("left-over.split.parquet", b"x")
+    left_over = f"part-{uuid.uuid4()}.split.parquet"
+    table.store.put(left_over, table.store.get(first))
     table.store.put("readme.txt", b"x")
     table.store.put("other/_transaction_log/00000000000000000000.json", b"{}")
     table.store.put("other/0.split", b"x")
@@ -69,7 +73,7 @@ def test_files_that_no_version_within_the_retention_needs_are_purged():
     kept = purge(table, now_ms=8 * DAY - 1, dry_run=False)
     assert kept.files == (), "the retention is not over"
     told = purge(table, now_ms=9 * DAY)
-    assert [each.path for each in told.files] == sorted([first, "left-over.split.parquet"])
+    assert [each.path for each in told.files] == sorted([first, left_over])
     assert not told.deleted
     assert table.store.exists(first)
     purge(table, now_ms=9 * DAY, dry_run=False)
@@ -80,6 +84,50 @@ def test_files_that_no_version_within_the_retention_needs_are_purged():
         "other/_transaction_log/00000000000000000000.json",
     }
     assert rows_of(table, "id") == list(range(6))
+
+
+def test_a_purge_leaves_files_that_are_not_the_tables_whatever_they_are_called():
+    table = table_of([row(n) for n in range(60_000)], columns=Struct([COLUMNS.fields[0]]), options={})
+    (path,) = table.files
+    table = delete(delete(table, {path: range(0, 60_000, 17)}), {path: range(0, 60_000, 13)})
+    parquet = pa.BufferOutputStream()
+    pq.write_table(pa.table({"id": [1]}), parquet)
+    plain, number = parquet.getvalue().to_pybytes(), uuid.uuid4()
+    foreign = {
+        "part-mine.split.parquet": table.store.get(path),
+        f"part-{number}.split.parquet": plain,
+        f"sub/part-{number}.split.parquet": plain[:-4] + b"PAR2",
+        f"other/{number}.split.parquet": b"x",
+        f"part-{number}.parquet": table.store.get(path),
+        "mine.split": b"x",
+        f"{FOLDER}/notes.bin": b"x",
+        f"{FOLDER}/readme.txt": b"x",
+    }
+    ours = {
+        f"p=1/part-{uuid.uuid4().hex}-{number}.split.parquet": table.store.get(path),
+        f"part-{number}.split": b"x",
+        f"{FOLDER}/mask-{number}.bin": b"x",
+    }
+    for name, data in (foreign | ours).items():
+        table.store.put(name, data)
+    aged(table.store, DAY)
+    gone = {each.path for each in purge(table, now_ms=9 * DAY, dry_run=False).files}
+    superseded = gone - ours.keys()
+    assert ours.keys() <= gone
+    assert [name.startswith(f"{FOLDER}/mask-") for name in superseded] == [True], "the mask before the last"
+    assert foreign.keys() <= {each.path for each in table.store.list()}
+    assert len(rows_of(table, "id")) == table.rows
+
+
+def test_a_removed_split_of_any_name_goes_as_long_as_the_log_names_it():
+    names = ["parquetSplit", "tantivyFst7"]
+    log = IndexLog().commit(0, protocol(5, 5, readerFeatures=names, writerFeatures=names), metadata())
+    log.commit(1, add("strange.split.parquet"), add("kept.split.parquet")).commit(2, remove("strange.split.parquet"))
+    for name in ("strange", "kept", "foreign"):
+        log.store.put(f"{name}.split.parquet", b"x")
+    aged(log.store, DAY)
+    found = purge(IndexSnapshot.load(log.store), now_ms=9 * DAY, dry_run=False).files
+    assert [each.path for each in found] == ["strange.split.parquet"]
 
 
 def test_a_version_that_was_the_newest_within_the_retention_can_still_be_read():

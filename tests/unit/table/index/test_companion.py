@@ -14,7 +14,7 @@ from tests.support.log_builder import LogBuilder, schema_of
 
 from halocline import Table
 from halocline.cli import main
-from halocline.errors import ConflictError, InputError, NotFoundError, UnsupportedError
+from halocline.errors import AlreadyExistsError, ConflictError, InputError, NotFoundError, UnsupportedError
 from halocline.formats.base import formats_at
 from halocline.formats.delta.actions.action import Metadata, ProtocolAction, Remove
 from halocline.formats.delta.actions.deletion_vectors import write_file
@@ -83,6 +83,26 @@ def test_a_companion_finds_the_rows_of_its_source_and_says_what_it_shows(source,
     assert len(made.files) == 2
     assert fresh_companion(store).version == made.version
     assert sync_index(store).version == made.version, "nothing is committed where nothing changed"
+
+
+@pytest.mark.parametrize("name", ["part-mine.split.parquet", "notes/readme.txt", "_SUCCESS"])
+def test_a_companion_is_not_made_among_files_that_are_of_no_table(source, store, name):
+    store.put(name, b"x")
+    if name.startswith("_"):
+        assert found(build_index(source.store, store, ["id"]), "id:5") == [5]
+        return
+    with pytest.raises(AlreadyExistsError, match="holds files and is no table") as refused:
+        build_index(source.store, store, ["id"])
+    assert refused.value.sides["found"] == name
+    assert [each.path for each in store.list()] == [name]
+
+
+def test_a_companion_is_not_made_where_a_table_lies(source, store):
+    with pytest.raises(AlreadyExistsError, match="there is a delta table at"):
+        build_index(source.store, source.store, ["id"])
+    build_index(source.store, store, ["id"])
+    with pytest.raises(AlreadyExistsError, match="there is a index table at"):
+        build_index(source.store, store, ["id"])
 
 
 def test_bringing_it_up_to_date_indexes_new_files_alone_and_drops_those_that_are_gone(source, store):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import shutil
+import uuid
 
 import pytest
 from tests.support.columns import field
@@ -186,10 +187,11 @@ def test_upkeep_needs_no_session(tmp_path):
         table.drop_partitions("id:1")
     assert len(table.truncate_history(dry_run=False)) == 2
     assert [each.version for each in table.history()] == [2]
-    snapshot.store.put("left-over.split", b"x")
-    snapshot.store.set_modified("left-over.split", 1_000)
-    assert [each.path for each in table.purge(dry_run=False).files] == ["left-over.split"]
-    assert not snapshot.store.exists("left-over.split")
+    left_over = f"part-{uuid.uuid4()}.split"
+    snapshot.store.put(left_over, b"x")
+    snapshot.store.set_modified(left_over, 1_000)
+    assert [each.path for each in table.purge(dry_run=False).files] == [left_over]
+    assert not snapshot.store.exists(left_over)
 
 
 def test_rows_come_as_arrow_batches_without_deleted_ones(tmp_path):

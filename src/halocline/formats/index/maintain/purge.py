@@ -1,8 +1,10 @@
 """Purge: deleting splits and masks that no version within the retention needs.
 
 A file is *needed* if a version names it that was the newest one at some time within the retention. Of the rest, what
-is younger than the retention stays as well: it may belong to a commit that is under way. Only files with the names of
-splits and masks are looked at; everything else below the table is somebody's.
+is younger than the retention stays as well: it may belong to a commit that is under way. Only what is known to be the
+table's goes: files that its log names, and those that a writer has left whom the log never heard of, or no longer
+remembers. The latter are told by their names, which have a number of their own (a UUID), and splits of Halocline by
+their footers as well. Everything else below the table is somebody's, whatever it is called.
 
 If a live split is not in the listing, nothing is deleted and the split is named: the table is damaged already, or its
 log spells paths in a way that would make others look unneeded.
@@ -10,8 +12,9 @@ log spells paths in a way that would make others look unneeded.
 
 from __future__ import annotations
 
+import re
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from typing import Final
 
@@ -20,6 +23,7 @@ from halocline.formats.index.history import read_commit
 from halocline.formats.index.log.actions import SplitAdd
 from halocline.formats.index.log.replay import IndexReplay
 from halocline.formats.index.snapshot import IndexSnapshot
+from halocline.formats.index.split.layout import KEY
 from halocline.formats.index.split.location import below_root
 from halocline.formats.index.split.masks import FOLDER
 from halocline.formats.log.names import INDEX, LOG_FOLDERS, FileKind
@@ -30,6 +34,11 @@ HOUR_MS: Final = 3_600_000
 RETENTION_MS: Final = 168 * HOUR_MS
 LEAST_MS: Final = 24 * HOUR_MS
 """A shorter retention has to be allowed in so many words."""
+
+_NUMBERED: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\.(split|split\.parquet|bin)$")
+_MAGIC: Final = b"PAR1"
+_TAIL: Final = 8
+"""The bytes behind the footer of a Parquet file: its length, and the magic."""
 
 
 @dataclass(frozen=True)
@@ -101,7 +110,9 @@ def purge(
             next_step="Restore the split from a backup, or delete its rows, and purge again.",
         )
     needed = _needed(snapshot, cutoff)
-    found = tuple(each for each in listed if each.path not in needed and each.modified_ms < cutoff)
+    old = [each for each in listed if each.path not in needed and each.modified_ms < cutoff]
+    named = _named(snapshot.store) if old else set[str]()
+    found = tuple(each for each in old if _is_own(snapshot, named, each))
     if not dry_run:
         # Somebody may have brought a file back since the snapshot was taken.
         back = _needed(snapshot.newest(), cutoff)
@@ -122,6 +133,42 @@ def _listed(store: Store) -> Iterator[ObjectMeta]:
             continue
         if name.endswith((".split", ".split.parquet")) or folder == FOLDER:
             yield each
+
+
+def _is_own(snapshot: IndexSnapshot, named: Collection[str], file: ObjectMeta) -> bool:
+    """Whether a file is one of the table's, by its log or by what its writer made it tell."""
+    if file.path in named:
+        return True
+    if not _NUMBERED.search(file.path):
+        return False
+    return not file.path.endswith(".parquet") or _says_split(snapshot.store, file)
+
+
+def _says_split(store: Store, file: ObjectMeta) -> bool:
+    """Whether the footer of a Parquet file has the entry of a split."""
+    tail = store.get_range(file.path, max(file.size - _TAIL, 0), _TAIL)
+    length = int.from_bytes(tail[:4], "little")
+    if len(tail) != _TAIL or not tail.endswith(_MAGIC) or length + _TAIL > file.size:
+        return False
+    return KEY in store.get_range(file.path, file.size - _TAIL - length, length)
+
+
+def _named(store: Store) -> set[str]:
+    """Every file that the commits and the checkpoint which are left name."""
+    files = list_files(store, INDEX)
+    readable = readable_versions(files)
+    found: set[str] = set()
+    if readable:
+        for split in IndexReplay.open(store, readable.start).state.files.values():
+            found.update(_files_of(store, split))
+    for commit in files:
+        if commit.kind is FileKind.COMMIT and commit.version in readable:
+            for line in read_commit(store, commit):
+                if line.add is not None:
+                    found.update(_files_of(store, line.add))
+                if line.remove is not None:
+                    found.add(below_root(store, line.remove.path))
+    return found
 
 
 def _needed(snapshot: IndexSnapshot, cutoff: int) -> set[str]:
