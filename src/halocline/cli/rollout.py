@@ -13,7 +13,7 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
-from halocline.cli.output import FINE, STOPPED, emit_stopped
+from halocline.cli.output import ERROR, FINE, STOPPED, emit_stopped
 from halocline.cli.plan import CHANGES, FleetOption
 from halocline.cli.spark_session import session, stoppable
 from halocline.errors import InputError, needs_extra, shortened
@@ -52,6 +52,7 @@ def walk(saved: SavedPlan, asked: WalkOptions) -> int:
         from halocline.fleet.member.admin import operator_name
         from halocline.plan.apply.engine import apply_plan
         from halocline.plan.apply.fleetwatch import FleetWatch
+        from halocline.plan.apply.status import uncompared
         from halocline.plan.apply.verify import Verify
         from halocline.plan.apply.walk import ApplyOptions
         from halocline.plan.policy import RolloutPolicy
@@ -69,7 +70,10 @@ def walk(saved: SavedPlan, asked: WalkOptions) -> int:
             pause = apply_plan(saved, watch, bars, by=operator_name(), spark=spark, options=options)
     if pause is None:
         sys.stdout.write(f"Plan {saved.plan.id} is done: {len(saved.plan.stages)} stages.\n")
-        return FINE
+        blind = uncompared(saved) if verify is not Verify.NONE else {}
+        for table, detail in blind.items():
+            sys.stdout.write(f"  {table}: {detail}\n")
+        return ERROR if blind else FINE
     sys.stdout.write(f"Plan {saved.plan.id} waits: {told(pause)}\n")
     return CHANGES
 

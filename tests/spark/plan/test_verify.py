@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+from dataclasses import replace
+
 import pytest
 from tests.support.applied import Heard
 
 import halocline as hc
+from halocline.cli import rollout
 from halocline.compat.terms import Terms
 from halocline.errors import ConflictError
 from halocline.lake.lake import Lake
@@ -13,6 +17,7 @@ from halocline.plan.apply import verify
 from halocline.plan.apply.engine import apply_plan
 from halocline.plan.apply.fleetwatch import FleetWatch
 from halocline.plan.apply.journal import VERIFIED, Journal
+from halocline.plan.apply.status import uncompared
 from halocline.plan.apply.verify import Verify, check_same, checkup, cost
 from halocline.plan.apply.walk import ApplyOptions
 from halocline.plan.proposal import propose_rollout
@@ -64,7 +69,7 @@ def test_rows_that_are_not_the_same_stop_the_rollout_and_name_the_way_back(spark
     before = checkup(table, Verify.SAMPLE)
     table.set_properties({"delta.enableDeletionVectors": "true"})
     assert check_same(table, before, Verify.SAMPLE).startswith("100 rows")
-    forged = type(before)(before.version, 99, 99, before.content)
+    forged = replace(before, rows=99, keys=99)
     with pytest.raises(ConflictError, match="does not hold the same rows") as refused:
         check_same(table, forged, Verify.SAMPLE)
     assert refused.value.condition == "MOVE_UNVERIFIED"
@@ -125,5 +130,61 @@ def test_a_move_that_truncates_history_is_compared_as_far_back_as_versions_are_l
     table.drop_feature_support("deletionVectors", truncate_history=True)
     assert min(each.version for each in table.history()) > before.version + 1, "what came before the move is gone"
     told = check_same(table, before, Verify.SAMPLE)
-    assert told.startswith(f"versions {before.version + 1} to " if meanwhile else "90 rows"), told
+    gone = f"rows not compared in versions {before.version + 1} to "
+    assert told.startswith(gone if meanwhile else "90 rows"), told
     assert "95 rows" in told or not meanwhile, told
+
+
+HALVED = [
+    ("microseconds", "TIMESTAMP'2024-01-01 00:00:00.123456'", "TIMESTAMP'2024-01-01 00:00:00.123'"),
+    ("no zone", "TIMESTAMP_NTZ'2024-01-01 00:00:00.123456'", "TIMESTAMP_NTZ'2024-01-01 00:00:00.123'"),
+    ("text", "cast(X'C328' as string)", "cast(X'FF28' as string)"),
+    ("zero", "0.0D", "-0.0D"),
+    ("nested", "map('a', array(0.0D))", "map('a', array(-0.0D))"),
+]
+
+
+@pytest.mark.parametrize(("before", "after"), [pair[1:] for pair in HALVED], ids=[pair[0] for pair in HALVED])
+def test_a_table_that_has_lost_a_digit_or_a_byte_is_not_the_same(spark, tmp_path, before, after):
+    table = hc.Table.create(tmp_path / "orders", spark.sql(f"SELECT 1 AS id, {before} AS v"), spark)
+    counted = checkup(table, Verify.FULL)
+    table.overwrite(spark.sql(f"SELECT 1 AS id, {after} AS v"))
+    assert not counted.same_rows(checkup(table, Verify.FULL))
+
+
+def test_columns_without_a_fingerprint_are_told_and_the_rest_is_compared(spark, tmp_path):
+    df = spark.sql("SELECT id, array(parse_json('1')) AS v FROM range(3)")
+    table = hc.Table.create(tmp_path / "orders", df, spark)
+    before = checkup(table, Verify.FULL)
+    assert before.left_out == ("v",)
+    table.set_properties({"delta.enableDeletionVectors": "true"})
+    assert check_same(table, before, Verify.FULL).startswith(
+        "rows not compared in v, of a type without a fingerprint; 3 "
+    )
+    assert not check_same(table, checkup(table, Verify.SAMPLE), Verify.SAMPLE).startswith("rows not")
+    with pytest.raises(ConflictError, match="does not hold the same rows"):
+        check_same(table, replace(before, content="1"), Verify.FULL)
+
+
+def test_counts_of_a_release_that_counted_otherwise_are_not_compared_but_for_their_number(spark, rows, tmp_path):
+    table = hc.Table.create(tmp_path / "orders", rows, spark)
+    before = replace(checkup(table, Verify.FULL), way=1)
+    assert check_same(table, before, Verify.FULL) == (
+        "rows not compared: another release has counted before the move; 100 rows, 100 keys"
+    )
+    with pytest.raises(ConflictError):
+        check_same(table, replace(before, rows=99), Verify.FULL)
+
+
+def test_rows_that_were_not_compared_are_told_at_the_end_and_are_no_success(spark, tmp_path, monkeypatch, capsys):
+    df = spark.sql("SELECT id, array(parse_json('1')) AS v FROM range(3)")
+    hc.Table.create(tmp_path / "lake" / "orders", df, spark)
+    found = propose_rollout(Lake.discover(tmp_path / "lake"), Target(enable=("deletionVectors",)))[0]
+    saved = found.gathered.saved(found.found)
+    monkeypatch.setattr(rollout, "session", lambda _: spark)
+    monkeypatch.setattr(rollout, "stoppable", lambda *_: nullcontext())
+    names = [each.member for each in saved.plan.upgrades]
+    assert rollout.walk(saved, rollout.WalkOptions(verify="full", confirm=names, wait=False)) == 1
+    assert "orders: rows not compared in v, of a type without a fingerprint" in capsys.readouterr().out
+    assert uncompared(saved).keys() == {"orders"}
+    assert rollout.walk(saved, rollout.WalkOptions(verify="none", confirm=names, wait=False)) == 0

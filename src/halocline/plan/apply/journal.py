@@ -26,6 +26,8 @@ PLAN_FILE: Final = "plan.json"
 BEGUN, UPGRADED, MOVING, MOVED, VERIFIED, WAITING = "begun", "upgraded", "moving", "moved", "verified", "waiting"
 STAGE_DONE, FINISHED, CONFIRMED, TAKEN_BACK = "stage done", "finished", "confirmed", "taken back"
 TAKEN_OVER = "taken over"
+NOT_COMPARED: Final = "rows not compared"
+"""What is in the detail of `VERIFIED` where not all rows could be compared."""
 
 
 class JournalEntry(msgspec.Struct, frozen=True, rename="camel"):

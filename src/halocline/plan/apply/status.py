@@ -5,7 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from halocline.plan.apply.journal import BEGUN, FINISHED, STAGE_DONE, TAKEN_BACK, UPGRADED, VERIFIED, WAITING, Journal
+from halocline.plan.apply.journal import (
+    BEGUN,
+    FINISHED,
+    NOT_COMPARED,
+    STAGE_DONE,
+    TAKEN_BACK,
+    UPGRADED,
+    VERIFIED,
+    WAITING,
+    Journal,
+)
 from halocline.plan.apply.lease import LeaseHolder, holder_of
 from halocline.plan.file import SavedPlan
 
@@ -71,6 +81,17 @@ class RolloutStatus:
                 for each in self.stages
             ],
         }
+
+
+def uncompared(saved: SavedPlan) -> dict[str, str]:
+    """Return the tables of a plan not all of whose rows were compared, each with what is said of it."""
+    journal = Journal.open(saved.lake, saved.plan.id)
+    found = (
+        (move.table, journal.last_of(VERIFIED, number, move.table))
+        for number, stage in enumerate(saved.plan.stages, 1)
+        for move in stage.moves
+    )
+    return {table: entry.detail for table, entry in found if entry is not None and NOT_COMPARED in entry.detail}
 
 
 def status_of(saved: SavedPlan) -> RolloutStatus:

@@ -17,7 +17,7 @@ from halocline.formats.log.fence import fenced
 from halocline.plan.action import TableAction
 from halocline.plan.apply.as_planned import AsPlanned
 from halocline.plan.apply.fleetwatch import FleetWatch, SeenMembers
-from halocline.plan.apply.journal import MOVED, MOVING, VERIFIED, Journal
+from halocline.plan.apply.journal import MOVED, MOVING, NOT_COMPARED, VERIFIED, Journal
 from halocline.plan.apply.levels import raise_level
 from halocline.plan.apply.moving import carry_out
 from halocline.plan.apply.verify import Checkup, Verify, check_same, checkup, cost
@@ -150,7 +150,7 @@ class TableMover:
     def _verified(self, number: int, move: PlannedMove) -> str:
         begun = self.journal.last_of(MOVING, number, move.table)
         if begun is None or not begun.detail or self.spark is None:
-            return "rows not compared"
+            return NOT_COMPARED
         before = msgspec.json.decode(begun.detail, type=Checkup)
         table = Table.for_path(self.saved.places[move.table], self.spark, options=self.saved.options)
         with self._marked("count and hash rows after", move):

@@ -1,10 +1,15 @@
 """Verification: whether a table holds the same rows after a move as before.
 
-A *checkup* counts the rows, counts the keys where a table has any, and adds up a hash of every row, so that the order
-of rows does not matter. `full` hashes all columns; `sample` hashes the keys and a few more, which reads a part of the
-bytes and still finds rows that are missing, doubled or given another key. A Hudi table is checked at one instant on
-both sides, so writers may go on. A Delta or an index table is checked before the move and after it; if others committed
-in between, the versions around each commit of the move are compared instead.
+A *checkup* counts the rows, counts the keys where a table has any, and adds up the fingerprints of all rows, so that
+the order of rows does not matter. A fingerprint is made of every bit of every value; see
+`halocline.spark.types.fingerprint`. `full` takes all columns; `sample` takes the keys and a few more, which reads a
+part of the bytes and still finds rows that are missing, doubled or given another key. A Hudi table is checked at one
+instant on both sides, so writers may go on. A Delta or an index table is checked before the move and after it; if
+others committed in between, the versions around each commit of the move are compared instead.
+
+What could not be compared is told in words that begin with `NOT_COMPARED`, and whoever asked for it is not told that
+all is well: columns of types that have no fingerprint, versions that are gone, counts of a release that counted in
+another way.
 """
 
 from __future__ import annotations
@@ -17,7 +22,9 @@ from typing import TYPE_CHECKING, Any, Final
 from halocline.errors import ConflictError
 from halocline.formats.delta.actions.operations import BACKFILLS
 from halocline.formats.delta.features.history_barrier import EMPTY_COMMIT
+from halocline.plan.apply.journal import NOT_COMPARED
 from halocline.progress import working
+from halocline.spark.types.fingerprint import is_comparable, row_fingerprint
 from halocline.table import HudiTable, Table
 
 if TYPE_CHECKING:
@@ -26,6 +33,9 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 _FEW: Final = 4
+_WAY: Final = 2
+"""How fingerprints are made; 1 was a hash of JSON, which left digits of times and bytes of text out."""
+
 _KEEPS_ROWS: Final = BACKFILLS | {
     "CHANGE COLUMNS",
     "Deletion Vector Tombstones",
@@ -58,17 +68,25 @@ class Checkup:
         version: The version, or instant.
         rows: How many rows.
         keys: How many different keys; the number of rows where a table has none.
-        content: The sum of the hashes of all rows.
+        content: The sum of the fingerprints of all rows.
+        way: How fingerprints were made.
+        left_out: The columns that should have been in them and have a type without a fingerprint.
     """
 
     version: int
     rows: int
     keys: int
     content: str
+    way: int = 1
+    left_out: tuple[str, ...] = ()
 
     def same_rows(self, other: Checkup) -> bool:
-        """Whether both hold the same."""
-        return (self.rows, self.keys, self.content) == (other.rows, other.keys, other.content)
+        """Whether both hold the same, as far as they were looked at."""
+        return self._told == other._told
+
+    @property
+    def _told(self) -> tuple[int, int, str, int]:
+        return self.rows, self.keys, self.content, self.way
 
     def __str__(self) -> str:
         return f"{self.rows:,} rows, {self.keys:,} keys, content {self.content}"
@@ -109,7 +127,7 @@ def check_same(table: Table, before: Checkup, how: Verify) -> str:
     if own and before.same_rows(now):
         return str(now)
     told = _around_own(table, since, checkup(table, how, version=oldest), how)
-    return f"versions {before.version + 1} to {oldest - 1} are gone; {told}"
+    return f"{NOT_COMPARED} in versions {before.version + 1} to {oldest - 1}, which are gone; {told}"
 
 
 def _around_own(table: Table, since: Sequence[Any], start: Checkup, how: Verify) -> str:
@@ -121,10 +139,15 @@ def _around_own(table: Table, since: Sequence[Any], start: Checkup, how: Verify)
         if kept and first < versions[-1]:
             earlier = start if first == start.version else checkup(table, how, version=first)
             told.append(_compared(table, earlier, checkup(table, how, version=versions[-1])))
-    return f"others wrote meanwhile; around its own commits: {'; '.join(told) or 'none'}"
+    if not told:
+        return f"{NOT_COMPARED}: others wrote meanwhile, and no commit is known to be of the move"
+    return f"others wrote meanwhile; around its own commits: {'; '.join(told)}"
 
 
 def _compared(table: Table, before: Checkup, after: Checkup) -> str:
+    counts = (before.rows, before.keys) == (after.rows, after.keys)
+    if counts and before.way != after.way:
+        return f"{NOT_COMPARED}: another release has counted before the move; {after.rows:,} rows, {after.keys:,} keys"
     if not before.same_rows(after):
         raise ConflictError(
             f"{table.url} does not hold the same rows after its move",
@@ -132,19 +155,24 @@ def _compared(table: Table, before: Checkup, after: Checkup) -> str:
             sides={f"version {before.version}": str(before), f"version {after.version}": str(after)},
             next_step="Go back: halocline rollback FILE",
         )
+    if after.left_out:
+        return f"{NOT_COMPARED} in {', '.join(after.left_out)}, of a type without a fingerprint; {after}"
     return str(after)
 
 
 def _measured(rows: DataFrame, version: int, keys: tuple[str, ...], how: Verify) -> Checkup:
     from pyspark.sql import functions as F
 
-    names = [each for each in rows.columns if not each.startswith("_hoodie_")]
+    schema = rows.schema
+    wanted = [each for each in rows.columns if not each.startswith("_hoodie_")]
+    names = [each for each in wanted if is_comparable(schema[each].dataType)]
     if how is Verify.SAMPLE:
         names = list(dict.fromkeys([*(each for each in keys if each in names), *names]))[: len(keys) + _FEW]
-    quoted = [f"`{each.replace('`', '``')}`" for each in names]
-    hashed = F.xxhash64(F.to_json(F.struct(*quoted))).cast("decimal(38,0)")
+        wanted = names or wanted
+    hashed = row_fingerprint(schema, names).cast("decimal(38,0)")
     own = [f"`{each.replace('`', '``')}`" for each in keys if each in rows.columns]
     counted = F.count_distinct(*own) if own else F.count(F.lit(1))
     row = rows.select(F.count(F.lit(1)), counted, F.coalesce(F.sum(hashed), F.lit(0))).first()
     assert row is not None  # an aggregate without groups is one row
-    return Checkup(version, int(row[0]), int(row[1]), str(row[2]))
+    left_out = tuple(each for each in wanted if each not in names)
+    return Checkup(version, int(row[0]), int(row[1]), str(row[2]), _WAY, left_out)
