@@ -12,7 +12,7 @@ from collections.abc import Iterable
 import pyarrow as pa
 
 from halocline.formats.hudi.configuration import HudiTableConfig
-from halocline.formats.hudi.partition_paths import DEFAULT_PARTITION
+from halocline.formats.hudi.partition_folders import DEFAULT_PARTITION
 
 
 class SharedPartitionWarning(UserWarning):
