@@ -22,9 +22,9 @@ def with_exact_nulls(split: SplitAdd) -> SplitAdd:
     """Return the split with a note that null in its partition columns is no empty text.
 
     Example:
-        >>> with_exact_nulls(SplitAdd("a.split.parquet", {"p": None}, 1, 1, True)).tags
-        {'halocline.partitionNulls': 'exact'}
-        >>> with_exact_nulls(SplitAdd("a.split.parquet", {"p": ""}, 1, 1, True)).tags
+        >>> split = SplitAdd("a.split.parquet", {"p": None}, 1, 1, True)
+        >>> has_exact_nulls(split, ["p"]), has_exact_nulls(with_exact_nulls(split), ["p"])
+        (False, True)
     """
     if None not in split.partition_values.values():
         return split
