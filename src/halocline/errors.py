@@ -110,6 +110,7 @@ CONDITIONS: Final[Mapping[str, str]] = MappingProxyType(
         "STALE_EPOCH": "Another coordinator has taken over.",
         "STORAGE_FULL": "A disk or a quota has no room left.",
         "STORE_IN_USE": "Another coordinator uses the same store.",
+        "STORE_REPLACED": "Another file has taken the place of a coordinator's store.",
         "STORE_TOO_NEW": "A newer release has changed the store in a way that this one does not know.",
         "STREAM_ROWS_REMOVED": "A version takes rows away that a stream has delivered.",
         "STREAM_SCHEMA_CHANGED": "Columns changed under a running stream.",

@@ -1,5 +1,6 @@
 """`halocline serve` as a process of its own."""
 
+import contextlib
 import os
 import re
 import signal
@@ -7,7 +8,7 @@ import subprocess
 import sys
 
 from halocline.cli.main import run
-from halocline.errors import DeniedError
+from halocline.errors import DeniedError, HaloclineError
 from halocline.fleet.member.admin import AdminClient
 from halocline.fleet.server.auth import digest
 from halocline.fleet.wire.endpoint import Endpoint
@@ -65,3 +66,27 @@ def test_serve_reads_access_again_when_it_is_sent_sighup_although_the_file_looks
         assert not is_let_in("old")
     finally:
         stopped(process)
+
+
+def test_serve_stops_when_its_file_is_replaced_and_says_what_lies_there(tmp_path):
+    store = tmp_path / "fleet.db"
+    process, _, address = served("--store", str(store))
+    with AdminClient(address, "ann") as admin:
+        admin.hold("hudi", "year-end close", name="close")
+        other = tmp_path / "other.db"
+        other.write_text("no store")
+        os.replace(other, store)
+        with contextlib.suppress(HaloclineError):
+            for number in range(10_000):
+                admin.hold("hudi", "too late", name=f"late-{number}")
+                acknowledged = number
+            raise AssertionError(f"{acknowledged} holds were acknowledged and are nowhere")
+    _, complaints = process.communicate(timeout=240)
+    assert process.returncode == 1, complaints
+    assert "another file has taken the place of the store" in complaints
+    assert "a file of 8 bytes that is no fleet's store" in complaints
+    kept = re.search(r"is kept at (\S+)", complaints)[1]
+    process, _, address = served("--store", kept)
+    with AdminClient(address, "ann") as admin:
+        assert [hold.name for hold in admin.describe().ladder("hudi").holds] == ["close"]
+    stopped(process)

@@ -133,7 +133,10 @@ async def _until_stopped(hosting: Hosting) -> None:
         await hosting.start()
         devote(hosting)
         typer.echo(_greeting(hosting))
-        await over.wait()
+        ends = [asyncio.ensure_future(each.wait()) for each in (over, hosting.service.over)]
+        await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+        if hosting.service.store.lost is not None:
+            raise hosting.service.store.lost
     finally:
         await hosting.stop()
 

@@ -65,7 +65,11 @@ class ServiceSettings:
 
 
 class FleetService:
-    """A fleet's coordinator as a service, active or standing by."""
+    """A fleet's coordinator as a service, active or standing by.
+
+    Attributes:
+        over: Set once it gives up for good, because its store is lost.
+    """
 
     def __init__(
         self,
@@ -90,6 +94,7 @@ class FleetService:
         self._keys_read = 0.0
         self._reached = 0
         self._trouble = "it has not reached its store yet"
+        self.over = asyncio.Event()
         self.decider = Decider(
             coordinator,
             self.sessions,
@@ -262,6 +267,9 @@ class FleetService:
         """Prolongs the lease while active, and tries to become active while not."""
         while True:
             await asyncio.sleep(self.store.renew_every_s if self.active else _RETRY_S)
+            if self.store.lost is not None:
+                self._give_up(self.store.lost)
+                return
             try:
                 if self.active:
                     await self._prolong()
@@ -318,6 +326,13 @@ class FleetService:
         _log.warning("no longer active: %s", why)
         self._trouble = why
         self._let_go()
+
+    def _give_up(self, error: HaloclineError) -> None:
+        """Never leads again: the store is not the one that it was."""
+        self._lose(error.message)
+        self._trouble = error.message
+        _log.error("the coordinator stops: %s", error)
+        self.over.set()
 
     def _let_go(self) -> None:
         self.coordinator.step_down()

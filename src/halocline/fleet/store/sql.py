@@ -23,7 +23,7 @@ from sqlalchemy import Connection, Engine, select, update
 from sqlalchemy.exc import DBAPIError
 
 from halocline._version import __version__
-from halocline.errors import StaleEpochError, UnavailableError
+from halocline.errors import HaloclineError, StaleEpochError, UnavailableError
 from halocline.fleet.answers import AuditEntry, AuditQuery, SeenClient, SigningKey
 from halocline.fleet.core.clock import steady_ms
 from halocline.fleet.core.effects import Audit
@@ -73,7 +73,12 @@ class FleetStore(ABC):
     All methods block; a service calls them from a thread of their own. A store that cannot be reached raises
     `UnavailableError`, and then it is not known whether the last write was done. What is asked under an epoch that is
     no longer the newest raises `StaleEpochError` and changes nothing.
+
+    Attributes:
+        lost: Why this store cannot be used any more, ever; None as long as it can.
     """
+
+    lost: HaloclineError | None = None
 
     def __init__(self, engine: Engine, lease_ms: int) -> None:
         self.engine = engine
