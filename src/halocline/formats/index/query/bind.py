@@ -24,7 +24,7 @@ from halocline.formats.index.query.bound import (
     Without,
 )
 from halocline.formats.index.query.expressions import expression
-from halocline.formats.index.query.json_numbers import NUMBERS, json_number, types_inside
+from halocline.formats.index.query.json_numbers import NUMBERS, json_number, nearest_single, types_inside
 from halocline.formats.index.query.literals import boolean_in_json, literal, network
 from halocline.formats.index.query.tree import (
     AllOf,
@@ -132,8 +132,7 @@ def bind(tree: Tree, columns: SearchedColumns) -> BoundQuery:
             return EveryRow()
         case leaf if leaf.column is not None:
             field, path = _found(leaf.column, columns)
-            types = types_inside(columns.types[field.column], path) if path else set[str]()
-            return _leaf(leaf, field, path, types)
+            return _leaf(leaf, field, path, types_inside(columns.types[field.column], path))
     return _anywhere(tree, columns)
 
 
@@ -146,7 +145,7 @@ def _anywhere(leaf: Word | Pattern | Fuzzy | RangeOf | OneOf, columns: SearchedC
         if field.kind in (FieldKind.JSON, FieldKind.STORED):
             continue
         try:
-            found.append(_leaf(leaf, field, (), set()))
+            found.append(_leaf(leaf, field, (), types_inside(columns.types[name], ())))
         except InputError as error:
             # Numbers are looked for where they can be. A column that may well have it, but cannot be asked, is not
             # passed over: rows would be missing.
@@ -202,7 +201,8 @@ def _leaf(leaf: Leaf, field: IndexField, path: tuple[str, ...], types: set[str])
         return _in_text(leaf, field, path, types)
     if field.kind is FieldKind.STRING:
         return _in_strings(leaf, field)
-    return _in_numbers(leaf, field)
+    # A partition value is a text in the log, and means the number that it says.
+    return _in_numbers(leaf, field, single="float" in types and field.number != PARTITION)
 
 
 # ------------------------------------------------------------------ text
@@ -305,12 +305,12 @@ def _short(text: str) -> str:
 # ------------------------------------------------------------------ numbers, dates, addresses
 
 
-def _in_numbers(leaf: Leaf, field: IndexField) -> BoundQuery:
+def _in_numbers(leaf: Leaf, field: IndexField, *, single: bool = False) -> BoundQuery:
     match leaf:
         case Word(text=text, slop=0, goes_on=False):
-            return _equal(field, (text,))
+            return _equal(field, (text,), single=single)
         case OneOf(values):
-            return _equal(field, values)
+            return _equal(field, values, single=single)
         case Present():
             return HasValue(field)
         case RangeOf():
@@ -318,14 +318,15 @@ def _in_numbers(leaf: Leaf, field: IndexField) -> BoundQuery:
     _refuse(f"column {field.column!r} holds no text", type(leaf).__name__.lower(), f"values and ranges of {field.kind}")
 
 
-def _equal(field: IndexField, texts: Iterable[str]) -> BoundQuery:
+def _equal(field: IndexField, texts: Iterable[str], *, single: bool = False) -> BoundQuery:
     values: list[Value] = []
     networks: list[BoundQuery] = []
     for text in texts:
         if field.kind is FieldKind.IP and (both := network(text)) is not None:
             networks.append(Between(field, *both))
         else:
-            values.append(literal(field, text))
+            value = literal(field, text)
+            values.append(nearest_single(value) if single and isinstance(value, float) else value)
     found: list[BoundQuery] = [Among(field, tuple(values))] if values else []
     return (found + networks)[0] if len(found + networks) == 1 else Either((*found, *networks))
 

@@ -69,6 +69,18 @@ def json_number(field: IndexField, path: Sequence[str], types: set[str], text: s
     return found if found != JsonNumber(field, tuple(path)) else None
 
 
+def nearest_single(number: float) -> float:
+    """Return the 32-bit number that is nearest to a double; the double itself if all of them are nearer to zero.
+
+    Example:
+        >>> nearest_single(0.1)
+        0.10000000149011612
+    """
+    with np.errstate(over="ignore"):
+        found = float(np.float32(number))
+    return number if math.isinf(found) else found
+
+
 def rows_with_number(values: pa.Array, leaf: JsonNumber) -> np.ndarray:
     """Return for each value of a column whether the number stands in its place inside it."""
     type = values.type
@@ -121,6 +133,4 @@ def _single(number: Decimal) -> float | None:
     double = _double(number)
     if double is None:
         return None
-    with np.errstate(over="ignore"):
-        found = float(np.float32(double))
-    return None if math.isinf(found) and number.is_finite() else found
+    return nearest_single(double)

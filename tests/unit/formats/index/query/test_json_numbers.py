@@ -13,7 +13,7 @@ from tests.support.index_tables import delete, table_of
 
 from halocline.errors import InputError
 from halocline.formats.index.explain import explained, reads_rows
-from halocline.formats.index.search import Search, count_split, few_in_split, search_split
+from halocline.formats.index.search import Search, count_split, few_in_split, search_split, search_table
 from halocline.schema.types import Array, Field, Map, Primitive, Struct
 
 KINDS = {
@@ -185,3 +185,19 @@ def test_a_decimal_that_differs_in_a_digit_far_behind_is_not_found():
     assert met(f"price:>=12.34{far}") == []
     with pytest.raises(InputError, match="is no value of column 'price'"):
         met(f"price:12.34{far}")
+
+
+@pytest.mark.parametrize("partition", [None, "f"])
+def test_a_column_of_single_numbers_is_compared_in_their_type(partition):
+    columns = Struct([Field("f", Primitive("float")), Field("id", Primitive("long"))])
+    values = (
+        [0.1, 0.3, 16777216.0] if partition else [float(np.float32(each)) for each in (0.1, 0.3, 16777216.0, math.inf)]
+    )
+    splits = [[{"f": value, "id": number}] for number, value in enumerate(values)]
+    table = table_of(*splits, columns=columns, options={}, partition=partition)
+
+    def met(query):
+        return sorted(search_table(table, Search.of(table, query)).rows["id"].to_pylist())
+
+    assert (met("f:0.1"), met("f:IN [0.1 0.3]"), met("f:16777216"), met("f:0.2")) == ([0], [0, 1], [2], [])
+    assert met("f:1e39") == met("f:3.5e38") == []
