@@ -4,8 +4,6 @@ A micro-batch is one write. Spark plans every batch anew, and commits it where t
 with rows requests the instant and leaves a note of it for the others. A batch that Spark repeats after a crash is found
 by what commits say (`halocline.formats.hudi.write.stream_batch`), and taken back. What a batch left whose processes
 died is taken back by a later write, once nobody has renewed its heartbeat for some minutes.
-
-The limit: commits that have left the active timeline are not looked at.
 """
 
 from __future__ import annotations

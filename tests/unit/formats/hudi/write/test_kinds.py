@@ -11,10 +11,11 @@ from tests.support.faulty_store import CrashError, FaultyStore
 from tests.support.hudi_groups import upsert_groups, write_groups
 from tests.support.hudi_tables import HudiTableMaker, shown
 
-from halocline.errors import ConflictError, ConstraintError, InputError, UnsupportedError
+from halocline.errors import ConflictError, ConstraintError, InputError, MalformedError, UnsupportedError
 from halocline.formats.hudi.buckets import BucketIndex, bucket_index, bucket_of
 from halocline.formats.hudi.change_data import read_changes
 from halocline.formats.hudi.configuration import ChangeLogging, TableType
+from halocline.formats.hudi.maintain.archiving import archive
 from halocline.formats.hudi.names import LogFile
 from halocline.formats.hudi.slices import data_files
 from halocline.formats.hudi.write.heartbeat import take_back_failed
@@ -134,3 +135,33 @@ def test_a_micro_batch_is_found_by_what_its_commit_says(version):
     timeline = table.snapshot.timeline
     assert [StreamBatch("q", each).is_in(timeline) for each in (4, 5, 6)] == [True, True, False]
     assert not StreamBatch("other", 1).is_in(timeline)
+
+
+@pytest.mark.parametrize("version", [6, 8, 9])
+@pytest.mark.parametrize("number", [0, 5])
+def test_a_micro_batch_is_found_after_its_commit_was_archived(version, number):
+    table = HudiTableMaker.create(MemoryStore(), version, TableType.COPY_ON_WRITE)
+    for each in range(number + 1):
+        write = table.begin("INSERT")
+        stats = write_groups(table, write, [each], 100, "a")
+        write.complete(stats, schema=table.schema, extra=StreamBatch("q", each).told)
+    listed = table.snapshot.timeline
+    for each in range(4):
+        table.upsert([10 + each], 100, "a")
+    moved = {each.time for each in archive(table.store, keep=2, at_most=3)}
+    assert moved >= {each.time for each in listed.writes}, "all commits of the query have left the active timeline"
+    for timeline in (table.snapshot.timeline, listed):
+        assert StreamBatch("q", number).is_in(timeline)
+        assert not StreamBatch("q", number + 1).is_in(timeline)
+        assert not StreamBatch("other", 0).is_in(timeline)
+
+
+def test_a_history_that_cannot_tell_of_a_micro_batch_is_no_reason_to_add_it_again():
+    table = HudiTableMaker.create(MemoryStore(), 8, TableType.COPY_ON_WRITE)
+    for each in range(5):
+        table.upsert([each], 100, "a")
+    archive(table.store, keep=2, at_most=3)
+    (path,) = (meta.path for meta in table.store.list(".hoodie/timeline/history") if meta.path.endswith(".parquet"))
+    table.store.put(path, b"damage")
+    with pytest.raises(MalformedError):
+        StreamBatch("q", 1).is_in(table.snapshot.timeline)
