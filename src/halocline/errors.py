@@ -114,6 +114,7 @@ CONDITIONS: Final[Mapping[str, str]] = MappingProxyType(
         "STORE_TOO_NEW": "A newer release has changed the store in a way that this one does not know.",
         "STREAM_ROWS_REMOVED": "A version takes rows away that a stream has delivered.",
         "STREAM_SCHEMA_CHANGED": "Columns changed under a running stream.",
+        "STREAM_START_UNKNOWN": "Nothing says any more where the first micro-batch of a stream began.",
         "STREAM_TABLE_REPLACED": "Another table lies where a stream's table was.",
         "TABLE_APPEND_ONLY": "The table only takes new rows.",
         "TABLE_MOVED": "The table has moved to another table version since.",

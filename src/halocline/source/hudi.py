@@ -13,7 +13,7 @@ The limit: files between two positions that were cleaned meanwhile are gone, and
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql.datasource import InputPartition
 
@@ -26,10 +26,14 @@ from halocline.schema.arrow import struct_of_arrow
 from halocline.schema.types import Struct
 from halocline.source.options import LATEST, OF_EVERY_FORMAT, OF_HUDI, SourceOptions
 from halocline.source.parts import PartPartition, PartsReader, PartsStreamReader
+from halocline.source.stream_offsets import Offset, StreamOffsets, beginning_is_lost, position_of
 from halocline.spark.scan.file_rows import check_columns
 from halocline.spark.scan.slice_frames import PartReader, in_tasks
 from halocline.table.hudi.opened import HudiOpened
 from halocline.table.hudi.read import CHANGES, instant_of, written_in
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructType
 
 STREAM: Final = "read.stream"
 _NOTHING_YET: Final = ""
@@ -77,10 +81,12 @@ class HudiReader(PartsReader):
 class HudiStreamReader(PartsStreamReader):
     """Reads what writes bring, in the order in which they take effect."""
 
-    ORDER = "time"
+    def __init__(self, asked: SourceOptions, schema: StructType, version: int | None) -> None:
+        # The instant at which columns were shown does not matter.
+        super().__init__(asked, schema, StreamOffsets(identity=("table", "layout"), order=("time",), rank=order))
 
-    def initialOffset(self) -> dict[str, Any]:
-        """Where a query without a checkpoint begins."""
+    def first(self) -> dict[str, Any]:
+        """The position at which a query that begins now begins."""
         snapshot = self._snapshot()
         if self._asked.begin == LATEST:
             return _position(snapshot, settled_time(snapshot.timeline) or "0")
@@ -98,8 +104,7 @@ class HudiStreamReader(PartsStreamReader):
         """What the tasks of a micro-batch read."""
         snapshot, columns = self._showing(end), self._schema.names
         check_columns(_shown(self._asked, snapshot), self._schema)
-        last, _ = _time(snapshot, end), _time(snapshot, start)
-        first = _time(snapshot, self.beginning(start))
+        last, first = _time(snapshot, end), _time(snapshot, self.beginning(start, end))
         if order(first) >= order(last):
             return []
         if self._asked.change_feed:
@@ -111,10 +116,11 @@ class HudiStreamReader(PartsStreamReader):
         found = read_range(snapshot, first, last)
         return _divided(PartReader(snapshot.store, found.reader(columns).read, self._schema), found.slices)
 
-    @staticmethod
-    def rank(position: Any) -> Any:
-        """What times compare by."""
-        return order(position)
+    def planned_before(self, start: Offset, end: Offset) -> dict[str, Any]:
+        """Where a first micro-batch begins whose end does not say it; see `StreamOffsets.beginning`."""
+        if self._asked.begin == LATEST:
+            raise beginning_is_lost(self._asked.path, "beginInstant", start, end)
+        return dict(start)
 
     def _showing(self, end: Mapping[str, Any]) -> HudiSnapshot:
         """The table with the write at which a micro-batch ends: without it, rows would be left out for good."""
@@ -149,7 +155,7 @@ def _position(snapshot: HudiSnapshot, time: str) -> dict[str, Any]:
 def _time(snapshot: HudiSnapshot, offset: Mapping[str, Any]) -> str:
     """The time of a position, if it is one of this table as it is now."""
     time, here = offset.get("time"), _position(snapshot, "")
-    if not isinstance(time, str) or {**offset, "time": ""} != here:
+    if not isinstance(time, str) or {**position_of(offset), "time": ""} != here:
         raise InputError(
             f"the checkpoint holds no position in {snapshot.store.root} as it is now",
             condition="STREAM_TABLE_REPLACED",

@@ -9,7 +9,7 @@ Splits that are only laid out otherwise, by a merge for instance, are no news.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 from pyspark.sql.datasource import InputPartition
@@ -25,12 +25,16 @@ from halocline.schema.types import Struct
 from halocline.schema.visitor import nullable
 from halocline.source.options import LATEST, OF_EVERY_FORMAT, OF_SEARCHES, SourceOptions
 from halocline.source.parts import PartPartition, PartsReader, PartsStreamReader
+from halocline.source.stream_offsets import Offset, StreamOffsets, beginning_is_lost
 from halocline.source.stream_start import check_time, commit_bytes
 from halocline.spark.scan.file_rows import check_columns
 from halocline.spark.scan.slice_frames import PartReader
 from halocline.spark.scan.split_frames import SplitReader
 from halocline.spark.scan.split_search import CachePlace, SplitSearch, split_tasks
 from halocline.table.index.opened import IndexOpened
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructType
 
 STREAM: Final = "read.stream"
 
@@ -72,10 +76,12 @@ class IndexReader(PartsReader):
 class IndexStreamReader(PartsStreamReader):
     """Reads what is added, version by version."""
 
-    ORDER = "version"
+    def __init__(self, asked: SourceOptions, schema: StructType, version: int | None) -> None:
+        # The version at which columns were shown does not matter.
+        super().__init__(asked, schema, StreamOffsets(identity=("table",), order=("version",)))
 
-    def initialOffset(self) -> dict[str, Any]:
-        """Where a query without a checkpoint begins: before the first version, which stands for all that is there."""
+    def first(self) -> dict[str, Any]:
+        """The position of a query that begins now: before the first version, which stands for all that is there."""
         snapshot, asked = self._snapshot(), self._asked
         if asked.starting_timestamp is not None:
             moment = asked.opened(IndexOpened).milliseconds(asked.starting_timestamp)
@@ -98,12 +104,20 @@ class IndexStreamReader(PartsStreamReader):
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         """What the tasks of a micro-batch read."""
-        last = self._asked.opened(IndexOpened).snapshot(STREAM, version=_version(self._snapshot(), end))
-        _ = _version(last, start)
-        begins = self.beginning(start)
-        if begins.get("whole"):
-            return split_partitions(last, self._schema, list(last.files.values()))
-        return split_partitions(last, self._schema, list(self._added(last, _version(last, begins))))
+        now, begins = self._snapshot(), self.beginning(start, end)
+        first, newest = _version(now, begins), _version(now, end)
+        is_whole = begins.get("whole") is True
+        if newest <= first and not is_whole:  # a stream that begins with a version to come waits for it
+            return []
+        last = self._asked.opened(IndexOpened).snapshot(STREAM, version=newest)
+        splits = last.files.values() if is_whole else self._added(last, first)
+        return split_partitions(last, self._schema, list(splits))
+
+    def planned_before(self, start: Offset, end: Offset) -> dict[str, Any]:
+        """Where a first micro-batch begins whose end does not say it; see `StreamOffsets.beginning`."""
+        if self._asked.starting_version == LATEST:
+            raise beginning_is_lost(self._asked.path, "startingVersion", start, end)
+        return dict(start)
 
     def _snapshot(self) -> IndexSnapshot:
         return self._asked.opened(IndexOpened).to_read(STREAM, stale=self._asked.stale)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader, InputPartition
 
 from halocline.source.options import SourceOptions
 from halocline.source.read_limits import ReadAllAvailable, SupportsTriggerAvailableNow
+from halocline.source.stream_offsets import Offset, StreamOffsets
 from halocline.spark.scan.slice_frames import PartReader
 from halocline.spark.types.columns import struct_of
 
@@ -52,48 +53,37 @@ class PartsStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     A stream never goes back. A listing may show less of a table than one before it did, and what was delivered once
     would come again; so neither the end of a micro-batch nor its beginning lies before one that this reader has seen.
-
-    Attributes:
-        ORDER: What positions are compared by.
     """
 
-    ORDER: ClassVar[str]
-
-    def __init__(self, asked: SourceOptions, schema: StructType, version: int | None) -> None:
-        # The version at which columns were shown does not matter.
+    def __init__(self, asked: SourceOptions, schema: StructType, offsets: StreamOffsets) -> None:
         self._asked = asked
         self._schema = struct_of(schema)
+        self._offsets = offsets
         self._last: dict[str, Any] | None = None
-        self._ends: dict[str, Any] | None = None
-        self._begins: dict[str, Any] | None = None
+
+    @abstractmethod
+    def first(self) -> dict[str, Any]:
+        """The position at which a query that begins now begins."""
 
     @abstractmethod
     def reportLatestOffset(self) -> dict[str, Any]:
         """How far the table has come."""
 
+    @abstractmethod
+    def planned_before(self, start: Offset, end: Offset) -> dict[str, Any]:
+        """Where a first micro-batch begins whose end does not say it; see `StreamOffsets.beginning`."""
+
+    def initialOffset(self) -> dict[str, Any]:
+        """Where a query without a checkpoint begins."""
+        return self._offsets.initial(self.first)
+
     def latestOffset(self, start: dict[str, Any] | None = None, limit: Any = None) -> dict[str, Any]:
         """How far the next micro-batch goes: as far as the table has come, and never back."""
-        reached = self.reportLatestOffset() if self._last is None else self._last
-        self._ends = self._furthest(reached, self._ends, start)
-        return self._ends
+        return self._offsets.planned(start, self.first, lambda _: self._last or self.reportLatestOffset())
 
-    def beginning(self, start: dict[str, Any]) -> dict[str, Any]:
-        """Where a micro-batch begins: Spark before 4.2 does not say how far a stream has come when it asks how far."""
-        self._begins = self._furthest(start, self._begins)
-        return self._begins
-
-    def _furthest(self, position: dict[str, Any], *others: dict[str, Any] | None) -> dict[str, Any]:
-        """The same position, or as far on in the same table as one of the others; strange ones are met elsewhere."""
-        here = position[self.ORDER]
-        known = [each for each in others if each is not None and each.get("table") == position["table"]]
-        ranks = (each[self.ORDER] for each in known if type(each.get(self.ORDER)) is type(here))
-        furthest = max([here, *ranks], key=self.rank)
-        return position if furthest == here else {**position, self.ORDER: furthest}
-
-    @staticmethod
-    def rank(position: Any) -> Any:
-        """What the order of positions is by."""
-        return position
+    def beginning(self, start: dict[str, Any], end: dict[str, Any]) -> dict[str, Any]:
+        """The position at which a micro-batch begins."""
+        return self._offsets.beginning(start, end, self.planned_before)
 
     def prepareForTriggerAvailableNow(self) -> None:
         """Fixes how far the query goes before it ends."""

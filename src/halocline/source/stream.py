@@ -1,7 +1,8 @@
 """Streams of a Delta table: what is added to it, micro-batch by micro-batch, and micro-batches added to it, each once.
 
-Reading, the position of a stream lies in the query's checkpoint (see `halocline.source.stream_log`); the files between
-two positions are always the same, so a query that is stopped and started again neither loses nor repeats a row.
+Reading, the position of a stream lies in the query's checkpoint (see `halocline.source.stream_log`), and so does where
+its first micro-batch began (see `halocline.source.stream_offsets`); the files between two positions are always the
+same, so a query that is stopped and started again neither loses nor repeats a row.
 
 Writing, each micro-batch is one version of the table that also records the query's id and the number of the batch. A
 batch that Spark repeats after a crash is found in the table and skipped. The id lies in the query's checkpoint, so it
@@ -15,6 +16,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pyspark.sql.datasource as spark_source
@@ -29,6 +31,7 @@ from halocline.source.delta import FilePartition, FilesMessage, files_of, writte
 from halocline.source.options import LATEST, SourceOptions
 from halocline.source.read_limits import ReadAllAvailable, ReadMaxFiles, SupportsTriggerAvailableNow
 from halocline.source.stream_log import OPERATION, Position, StreamLog
+from halocline.source.stream_offsets import Offset, StreamOffsets, beginning_is_lost
 from halocline.source.stream_start import check_time
 from halocline.source.writer import RowSink
 from halocline.spark.scan.file_rows import FileRows, tasks
@@ -58,7 +61,7 @@ class DeltaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._rows = FileRows.of(columns, struct_of(schema), zone=asked.zone, changes=asked.change_feed)
         self._log: StreamLog | None = StreamLog(columns, asked)
         self._last: int | None = None
-        self._begun: Position | None = None
+        self._offsets = StreamOffsets(identity=("tableId",), order=("version", "index"))
 
     def __getstate__(self) -> dict[str, Any]:
         # Workers only read files.
@@ -71,35 +74,18 @@ class DeltaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def initialOffset(self) -> dict[str, Any]:
         """Where a query without a checkpoint begins."""
-        asked, log = self._asked, self._walked
-        if asked.starting_timestamp is not None:
-            opened = asked.opened(Opened)
-            newest = opened.snapshot(OPERATION)
-            first = first_version_from(newest, opened.milliseconds(asked.starting_timestamp))
-            check_time(asked.starting_timestamp, first, newest.version, newest.store.root)
-            return log.at_version(first).to_dict()
-        if asked.starting_version == LATEST:
-            return log.at_version(log.newest() + 1).to_dict()
-        if asked.starting_version is not None:
-            return log.at_version(int(asked.starting_version)).to_dict()
-        return log.at_snapshot().to_dict()
+        return self._offsets.initial(self._first)
 
     def latestOffset(self, start: dict[str, Any] | None = None, limit: Any = None) -> dict[str, Any]:
         """How far the next micro-batch may go."""
-        log = self._walked
-        if start is None:  # an older Spark, which takes everything there is
-            if self._asked.most_files is not None or self._asked.most_bytes is not None:
-                raise UnsupportedError(
-                    "this Spark does not limit micro-batches of a Python source",
-                    sides={"asked for": "maxFilesPerTrigger or maxBytesPerTrigger", "needed": "Spark 4.2 or later"},
-                    next_step="Leave the option out, or upgrade PySpark.",
-                )
-            return Position(log.newest() + 1, -1, False, log.table).to_dict()
-        here = Position.parse(start)
-        last = log.newest() if self._last is None else self._last
-        if ReadAllAvailable is not None and isinstance(limit, ReadAllAvailable):
-            return log.advanced(here, last, None, None).to_dict()
-        return log.advanced(here, last, self._most_files, self._asked.most_bytes).to_dict()
+        if start is None and (self._asked.most_files is not None or self._asked.most_bytes is not None):
+            raise UnsupportedError(
+                "this Spark does not limit micro-batches of a Python source",
+                sides={"asked for": "maxFilesPerTrigger or maxBytesPerTrigger", "needed": "Spark 4.2 or later"},
+                next_step="Leave the option out, or upgrade PySpark.",
+            )
+        takes_all = start is None or (ReadAllAvailable is not None and isinstance(limit, ReadAllAvailable))
+        return self._offsets.planned(start, self._first, partial(self._reached, takes_all=takes_all))
 
     def getDefaultReadLimit(self) -> Any:
         """What a micro-batch takes at most."""
@@ -116,12 +102,8 @@ class DeltaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         """The files of a micro-batch, in parts of similar size."""
-        here = Position.parse(start)
-        # Spark before 4.2 does not say where a stream is when it asks how far to go. A listing that shows less of the
-        # log than one before then ends a batch before its beginning, and what comes next begins there.
-        if self._begun is None or self._begun.order < here.order:
-            self._begun = here
-        return [FilePartition(part) for part in tasks(self._walked.files(self._begun, Position.parse(end)))]
+        begins = self._offsets.beginning(start, end, self._planned_before)
+        return [FilePartition(part) for part in tasks(self._walked.files(Position.parse(begins), Position.parse(end)))]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of one task."""
@@ -134,6 +116,40 @@ class DeltaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     @property
     def _most_files(self) -> int:
         return self._asked.most_files or _MOST_FILES
+
+    def _first(self) -> dict[str, Any]:
+        """Where a query that begins now begins."""
+        asked, log = self._asked, self._walked
+        if asked.starting_timestamp is not None:
+            opened = asked.opened(Opened)
+            newest = opened.snapshot(OPERATION)
+            first = first_version_from(newest, opened.milliseconds(asked.starting_timestamp))
+            check_time(asked.starting_timestamp, first, newest.version, newest.store.root)
+            return log.at_version(first).to_dict()
+        if asked.starting_version == LATEST:
+            return log.at_version(log.newest() + 1).to_dict()
+        if asked.starting_version is not None:
+            return log.at_version(int(asked.starting_version)).to_dict()
+        return log.at_snapshot().to_dict()
+
+    def _reached(self, begins: dict[str, Any] | None, *, takes_all: bool) -> dict[str, Any]:
+        """How far a micro-batch may go that begins at a position; as far as the table if it is not known where."""
+        log = self._walked
+        if begins is None:
+            return Position(log.newest() + 1, -1, False, log.table).to_dict()
+        last = log.newest() if self._last is None else self._last
+        limits = (None, None) if takes_all else (self._most_files, self._asked.most_bytes)
+        return log.advanced(Position.parse(begins), last, *limits).to_dict()
+
+    def _planned_before(self, start: Offset, end: Offset) -> dict[str, Any]:
+        """Where a first micro-batch begins whose end does not say it; see `StreamOffsets.beginning`."""
+        asked, last = self._asked, Position.parse(end)
+        if asked.starting_version == LATEST:
+            raise beginning_is_lost(self._walked.columns.store.root, "startingVersion", start, end)
+        if asked.starting_version is not None or asked.starting_timestamp is not None:
+            return dict(start)
+        # It began with the rows of a version. Those of the last one that is whole in it are the same and what came.
+        return Position(last.version - (not last.is_starting), -1, True, last.table).to_dict()
 
 
 class DeltaStreamWriter(ArrowStreamWriter):  # type: ignore[misc]

@@ -116,8 +116,10 @@ def test_a_stream_delivers_what_is_there_and_then_what_is_added(spark, source, t
     assert query.run() == [1, 2, 3, 4, 5]
     assert query.run() == [1, 2, 3, 4, 5]
     first, *_ = query.batches()
-    assert first.keys() == {"version", "index", "isStartingVersion", "tableId"}
+    assert first.keys() == {"version", "index", "isStartingVersion", "tableId", "began"}
     assert (first["version"], first["index"], first["isStartingVersion"]) == (2, -1, False)
+    began = first["began"]
+    assert (began["version"], began["index"], began["isStartingVersion"]) == (1, -1, True)
 
 
 def test_a_stream_from_a_version_delivers_only_what_came_since(spark, source, tmp_path):
@@ -173,6 +175,24 @@ def test_a_batch_that_was_planned_but_not_done_is_done_again_exactly(spark, sour
             (log / name).unlink(missing_ok=True)
     append(source, 6)
     assert query.run() == [1, 2, 3, 4, 5, 6]
+
+
+@pytest.mark.parametrize("has_it", [False, True], ids=["target lacks it", "target has it"])
+@pytest.mark.parametrize("options", [{}, {"maxFilesPerTrigger": "1"}, {"startingVersion": "latest"}], ids=str)
+def test_a_first_batch_that_was_not_noted_is_done_again_though_the_table_moved_on(
+    spark, source, tmp_path, options, has_it
+):
+    query, is_latest = Query(spark, source, tmp_path, **options), "startingVersion" in options
+    assert query.run() == ([] if is_latest else [1, 2, 3])
+    # As after a crash in the first batch: it is planned, and Spark has not noted that it is done.
+    first, logs = {"0", ".0.crc"}, {"checkpoint/offsets": True, "checkpoint/commits": False}
+    for log, keeps in (logs | {f"{query.target}/_spark_metadata": has_it}).items():
+        for path in (tmp_path / log).iterdir():
+            if path.name not in first or not keeps:
+                path.unlink()
+    append(source, 4)
+    append(source, 5)
+    assert query.run() == ([4, 5] if is_latest else [1, 2, 3, 4, 5])
 
 
 def test_versions_that_take_rows_away_stop_the_stream_after_all_before_them(spark, source, tmp_path):
