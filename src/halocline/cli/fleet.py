@@ -274,6 +274,9 @@ def declare_member(
     reads: Annotated[list[str] | None, typer.Option(metavar="TABLE", help="May be repeated.")] = None,
     writes: Annotated[list[str] | None, typer.Option(metavar="TABLE", help="May be repeated.")] = None,
     ladder: Annotated[str, typer.Option(help="The ladder that these tables are on.")] = "delta",
+    unlisted: Annotated[
+        bool, typer.Option("--unlisted", help="The release exists, though it is newer than those that are known.")
+    ] = False,
 ) -> None:
     """Note a member that never calls. What its release supports is looked up."""
     from halocline.fleet.core.events import Observe
@@ -289,7 +292,7 @@ def declare_member(
     )
     role = "writer" if writes else "reader"
     supported = supported_by(release, operations)
-    declared = Observe(identity, release, Provenance.DECLARED, "", supported=supported, tables=uses, role=role)
+    declared = Observe(identity, release, Provenance.DECLARED, "", None, supported, uses, role, unlisted)
     call.do(lambda fleet: fleet.observe(declared))
 
 

@@ -40,9 +40,8 @@ class FleetCall(NamedTuple):
         """A connection to the fleet."""
         with needs_extra("the fleet's client", "fleet"):
             from halocline.fleet.member.admin import AdminClient
-            from halocline.fleet.wire.endpoint import Endpoint
         at, identity, key = self.context.obj
-        return AdminClient(Endpoint.from_environment(at), identity, key=key)
+        return AdminClient(at, identity, key=key)
 
     def ask(self, ask: Callable[[AdminClient], _A], shown: Callable[[_A], list[RenderableType]]) -> _A:
         """Asks the fleet, shows the answer, and returns it."""

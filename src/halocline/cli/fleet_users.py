@@ -39,11 +39,10 @@ class FleetUsers:
             from halocline.fleet.answers import TableUsers
             from halocline.fleet.member.admin import AdminClient
             from halocline.fleet.usage.users import known_users
-            from halocline.fleet.wire.endpoint import Endpoint
             from halocline.storage.location import Location
         told, place = TableUsers(), Location.parse(store.root).url
         if fleet:
-            with AdminClient(Endpoint.from_environment(fleet)) as admin:
+            with AdminClient(fleet) as admin:
                 for trace in traces if report else ():
                     admin.observe(trace.event())
                 told = admin.table_users(place)

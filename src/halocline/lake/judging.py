@@ -176,9 +176,8 @@ def members_by_table(fleet: str) -> Members:
     """
     with needs_extra("the fleet's client", "fleet"):
         from halocline.fleet.member.admin import AdminClient
-        from halocline.fleet.wire.endpoint import Endpoint
     found: dict[str, list[MemberStatus]] = {}
-    with AdminClient(Endpoint.from_environment(fleet)) as admin:
+    with AdminClient(fleet) as admin:
         for member in admin.members().members:
             if not member.removed:
                 for table in {use.table for use in member.tables}:

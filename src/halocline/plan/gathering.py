@@ -16,7 +16,6 @@ from halocline.fleet.answers import MemberStatus
 from halocline.fleet.member.admin import AdminClient
 from halocline.fleet.usage.observers import observed
 from halocline.fleet.usage.traces import UsageTrace
-from halocline.fleet.wire.endpoint import Endpoint
 from halocline.lake.lake import Lake, LakeEntry
 from halocline.plan.core.plan import Plan
 from halocline.plan.core.rollout import Rollout, RolloutTable
@@ -138,7 +137,7 @@ def _anywhere(place: str) -> str:
 
 
 def _members_of(fleet: str) -> tuple[MemberStatus, ...]:
-    with AdminClient(Endpoint.from_environment(fleet)) as admin:
+    with AdminClient(fleet) as admin:
         return admin.members().members
 
 

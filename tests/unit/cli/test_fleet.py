@@ -172,6 +172,14 @@ def test_members_are_declared_shown_and_removed(fleet):
     assert fleet("member", "remove", "bi", "--reason", "switched off")[0] == 1
 
 
+def test_a_release_that_is_newer_than_those_that_are_known_is_declared_by_saying_so_and_keeps_levels_down(fleet):
+    assert fleet("member", "declare", "newest", "trino@9999", "--reads", "lake/orders", "--unlisted")[0] == 0
+    code, lines, _ = fleet("who-breaks", "--raise", "delta=2")
+    assert code == 2
+    assert any("newest" in line and "trino@9999" in line for line in lines), lines
+    assert fleet("member", "remove", "newest", "--reason", "switched off")[0] == 0
+
+
 @pytest.mark.parametrize(
     ("release", "problem"),
     [
@@ -179,6 +187,8 @@ def test_members_are_declared_shown_and_removed(fleet):
         ("trino", "is declared without a version"),
         ("trino@?", "is declared without a version"),
         ("powerbi@2", "declare it as unknown"),
+        ("trino@9999", r"(?s)no release trino@9999 is known.*nearest +trino@\d{3}\b.*known +trino 396 to .*--unlisted"),
+        ("bigquery@3.2", "no release bigquery@3.2 is known"),
     ],
 )
 def test_a_declaration_that_says_nothing_is_refused_with_the_nearest_name(fleet, release, problem):

@@ -212,6 +212,7 @@ class Observe(Command):
         actor: An operator, or the observer of a table's history.
         seen: When it was seen; None for a declaration.
         supported: The ranges that its release is known to support.
+        unlisted: Whether an operator says that its release exists, though it is newer than those that are known.
     """
 
     action = "observe"
@@ -223,6 +224,7 @@ class Observe(Command):
     supported: Mapping[str, LevelRange] = field(default_factory=dict)
     tables: frozenset[TableUse] = frozenset()
     role: str = "reader"
+    unlisted: bool = False
 
 
 @dataclass(frozen=True, slots=True)

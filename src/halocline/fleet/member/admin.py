@@ -44,6 +44,8 @@ class AdminClient:
     Every method raises `HaloclineError` if the fleet refuses or is not reached.
 
     Args:
+        endpoint: Where the fleet is. What an address or nothing leaves open is as the environment says: see
+            `halocline.fleet.wire.endpoint.Endpoint.from_environment`.
         identity: Who asks, for the audit log; user and machine if not given.
         key: The key of the next command, if that is one whose answer was lost.
 
@@ -58,7 +60,7 @@ class AdminClient:
 
     def __init__(
         self,
-        endpoint: Endpoint | str,
+        endpoint: Endpoint | str | None = None,
         identity: str = "",
         *,
         wire: Wire | None = None,
@@ -66,7 +68,7 @@ class AdminClient:
         deadline: float = DEADLINE,
         key: str = "",
     ) -> None:
-        where = Endpoint.parse(endpoint) if isinstance(endpoint, str) else endpoint
+        where = Endpoint.of(endpoint)
         self._actor = identity or operator_name()
         self._key = key
         self._link = Link(where, self._actor, "operator", wire=wire, clock=clock, deadline=deadline)

@@ -69,6 +69,7 @@ class MemberLoop:
     """A member of a fleet, kept alive in the background.
 
     Args:
+        endpoint: Where the fleet is; to an address the environment adds secret and certificates.
         on_change: Called with every announcement that is news.
         on_lost: Called once with the error when it is over for good.
 
@@ -79,7 +80,7 @@ class MemberLoop:
 
     def __init__(
         self,
-        endpoint: Endpoint | str,
+        endpoint: Endpoint | str | None,
         report: Report,
         *,
         on_change: Callable[[Announcement], None] | None = None,
@@ -88,7 +89,7 @@ class MemberLoop:
         clock: Clock | None = None,
         deadline: float = DEADLINE,
     ) -> None:
-        where = Endpoint.parse(endpoint) if isinstance(endpoint, str) else endpoint
+        where = Endpoint.of(endpoint)
         self._clock = clock or SystemClock()
         self._link = Link(where, report.identity, report.role, wire=wire, clock=self._clock, deadline=deadline)
         self.state = MemberState(replace(report, incarnation=0))

@@ -182,9 +182,9 @@ def _check_declared(member: Observe, fleet: Fleet) -> None:
     if member.release == UNKNOWN_RELEASE:
         return
     release = known_release(member.release)
-    declared = (
+    declared = {
         known_release(each) for ladder in fleet.ladders.values() for rung in ladder.rungs for each in rung.provided_by
-    )
+    }
     products = {*Knowledge.load().products, *(each.product for each in declared if each)}
     step = (
         f"If it is not known what {member.identity} runs, declare it as {UNKNOWN_RELEASE}: it then keeps levels down."
@@ -196,6 +196,14 @@ def _check_declared(member: Observe, fleet: Fleet) -> None:
     if release is None:
         sides = {"given": member.release, "expected": f"{product}@VERSION"}
         raise InputError(f"{member.identity} is declared without a version", sides=sides, next_step=step)
+    known = Knowledge.load().find(product)
+    if known is None or release in declared or member.unlisted:
+        return
+    if not known.can_have(release.version) or (release.version >= known.first and not known.knows(release.version)):
+        nearest_release = f"{known.name}@{known.newest}"
+        sides = {"nearest": nearest_release, "known": f"{known.name} {known.first} to {known.newest}"}
+        newer = f"Give --unlisted if {member.release} exists all the same."
+        raise InputError(f"no release {member.release} is known", sides=sides, next_step=f"{newer} {step}")
 
 
 def _chunks(document: Mapping[str, Any]) -> Iterator[bytes]:

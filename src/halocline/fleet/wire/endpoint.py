@@ -80,6 +80,13 @@ class Endpoint:
         return Endpoint(targets, scheme == "grpcs", secret, authority, certificate, key)
 
     @staticmethod
+    def of(where: Endpoint | str | None) -> Endpoint:
+        """Return the endpoint that a client is given: as it is, or an address with what the environment adds to it."""
+        if isinstance(where, Endpoint):
+            return where
+        return Endpoint.parse(where) if where == "" else Endpoint.from_environment(where)
+
+    @staticmethod
     def from_environment(address: str | None = None, environment: Mapping[str, str] = os.environ) -> Endpoint:
         """An endpoint as the environment says, with the address overridden if one is given.
 

@@ -14,7 +14,6 @@ from typing import Final
 from halocline.compat.release import Release
 from halocline.fleet.answers import MemberStatus
 from halocline.fleet.member.admin import AdminClient
-from halocline.fleet.wire.endpoint import Endpoint
 from halocline.lake.file import LakeFile
 from halocline.plan.core.rollout import RolloutMember, TableAccess
 from halocline.plan.file import SavedPlan
@@ -68,7 +67,7 @@ class FleetWatch:
         said = MembersFile.read(self.members_file).members if self.members_file else ()
         told: tuple[MemberStatus, ...] = ()
         if self.fleet:
-            with AdminClient(Endpoint.from_environment(self.fleet)) as admin:
+            with AdminClient(self.fleet) as admin:
                 told = admin.members().members
         lake = self.saved.lake
         declared = LakeFile.read(lake).clients if lake.endswith(".toml") else ()

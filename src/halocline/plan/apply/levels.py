@@ -13,7 +13,6 @@ from halocline.errors import HaloclineError
 from halocline.fleet.answers import LadderStatus
 from halocline.fleet.core.ladders import supported_by
 from halocline.fleet.member.admin import AdminClient
-from halocline.fleet.wire.endpoint import Endpoint
 from halocline.plan.core.plan import MemberUpgrade
 
 Note = Callable[[str], None]
@@ -27,7 +26,7 @@ def raise_level(fleet: str, ladder: str, needed: int, reason: str, note: Note) -
     Raises:
         HaloclineError: Something is in the way; it is named.
     """
-    with AdminClient(Endpoint.from_environment(fleet)) as admin:
+    with AdminClient(fleet) as admin:
         status = admin.describe().ladder(ladder)
         for level in status.levels:
             if status.level < level <= needed:
@@ -49,7 +48,7 @@ def make_room(
             done = {operation.partition(".")[0] for found in uses.get(each.member, {}).values() for operation in found}
             for ladder, reach in supported_by(str(each.after), sorted(done) or ["read"]).items():
                 highest[ladder] = min(reach.hi, highest.get(ladder, reach.hi))
-    with AdminClient(Endpoint.from_environment(fleet)) as admin:
+    with AdminClient(fleet) as admin:
         for status in admin.describe().ladders:
             if status.level > highest.get(status.ladder, status.level):
                 return _fallen(admin, status, highest[status.ladder], reason, note)

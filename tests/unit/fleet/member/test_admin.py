@@ -5,8 +5,11 @@ from pathlib import Path
 
 import grpc
 import pytest
-from tests.support.fleets import declared, running, until
+from tests.support.certificates import certificate, write_files
+from tests.support.fleets import declared, in_memory, running, until
 
+import halocline as hc
+from halocline.cli.main import run
 from halocline.compat.terms import ProtocolChange, Terms
 from halocline.errors import ConflictError, DeniedError, InputError, NotFoundError, UnavailableError
 from halocline.fleet.answers import AuditQuery, CommandResult
@@ -17,6 +20,8 @@ from halocline.fleet.member.admin import AdminClient, operator_name
 from halocline.fleet.member.link import Link, LinkError
 from halocline.fleet.member.loop import MemberLoop
 from halocline.fleet.server.auth import Access, Grant, digest, rights
+from halocline.fleet.server.grpc_server import Tls
+from halocline.fleet.server.hosting import embedded
 from halocline.fleet.wire.endpoint import Endpoint
 from halocline.fleet.wire.status import FailedCall
 
@@ -253,3 +258,68 @@ def _counting(asked):
         return call(self, which, *rest, **options)
 
     return counted
+
+
+# What the environment says, for members, operators' programs and commands alike.
+
+
+def through_admin(address):
+    with AdminClient(address, "ann") as admin:
+        assert admin.describe().epoch == 1
+
+
+def through_a_member(address):
+    with MemberLoop(address, Report("etl", 0, "deltalake@1.6.6", supported={"delta": LevelRange(1, 3)})) as member:
+        assert member.contact.status == "joined"
+
+
+def through_connect(address):
+    with hc.connect(address, name="driver", install=False) as handle:
+        assert handle.contact.status == "joined"
+
+
+def through_a_command(address):
+    assert run(["fleet", "--at", address, "describe"]) == 0
+
+
+CLIENTS = pytest.mark.parametrize("ask", [through_admin, through_a_member, through_connect, through_a_command])
+
+
+@CLIENTS
+def test_the_secret_of_the_environment_is_shown(monkeypatch, ask):
+    access = Access({digest("let me in"): Grant("all", rights(["join"]))})
+    with running(access=access) as (hosting, _):
+        monkeypatch.setenv("HALOCLINE_FLEET_SECRET", "let me in")
+        ask(hosting.address)
+
+
+@CLIENTS
+def test_the_authority_and_the_certificate_of_the_environment_are_used(monkeypatch, tmp_path, ask):
+    authority = certificate("authority", authority=True)
+    files = {}
+    for name, issuer in (("authority", None), ("grpc.example", authority), ("spark.example", authority)):
+        (tmp_path / name).mkdir()
+        made = authority if name == "authority" else certificate(name, issuer)
+        files[name] = write_files(tmp_path / name, *made)
+    access = Access(certificates={"spark.example": Grant("spark", rights(["join"]))})
+    trusted = files["authority"][0]
+    with embedded(in_memory(access=access, tls=Tls(*files["grpc.example"], trusted))) as hosting:
+        for name, file in zip(("CA", "CERT", "KEY"), (trusted, *files["spark.example"]), strict=True):
+            monkeypatch.setenv(f"HALOCLINE_FLEET_{name}", str(file))
+        ask(hosting.address)
+
+
+def test_without_an_address_the_one_of_the_environment_is_asked(monkeypatch, fleet):
+    hosting, _ = fleet
+    monkeypatch.setenv("HALOCLINE_FLEET", hosting.address)
+    with AdminClient(identity="ann") as admin:
+        assert admin.describe().coordinator in hosting.address
+
+
+def test_an_endpoint_is_taken_as_it_is(monkeypatch):
+    monkeypatch.setenv("HALOCLINE_FLEET_SECRET", "of somebody else")
+    given = Endpoint.parse("grpc://127.0.0.1:7470", secret="mine")
+    assert Endpoint.of(given) is given
+    assert Endpoint.of("grpc://127.0.0.1:7470").secret == "of somebody else"
+    with pytest.raises(InputError):
+        Endpoint.of("")

@@ -1657,11 +1657,14 @@ class ObserveRequest(google.protobuf.message.Message):
     SUPPORTED_FIELD_NUMBER: builtins.int
     TABLES_FIELD_NUMBER: builtins.int
     ROLE_FIELD_NUMBER: builtins.int
+    UNLISTED_FIELD_NUMBER: builtins.int
     identity: builtins.str
     release: builtins.str
     provenance: builtins.str
     seen_ms: builtins.int
     role: builtins.str
+    unlisted: builtins.bool
+    """Only of a declaration: its release exists, though it is newer than those that are known."""
     @property
     def supported(self) -> google.protobuf.internal.containers.MessageMap[builtins.str, Global___LevelRange]: ...
     @property
@@ -1676,8 +1679,9 @@ class ObserveRequest(google.protobuf.message.Message):
         supported: collections.abc.Mapping[builtins.str, Global___LevelRange] | None = ...,
         tables: collections.abc.Iterable[Global___TableUse] | None = ...,
         role: builtins.str = ...,
+        unlisted: builtins.bool = ...,
     ) -> None: ...
-    def ClearField(self, field_name: typing.Literal["identity", b"identity", "provenance", b"provenance", "release", b"release", "role", b"role", "seen_ms", b"seen_ms", "supported", b"supported", "tables", b"tables"]) -> None: ...
+    def ClearField(self, field_name: typing.Literal["identity", b"identity", "provenance", b"provenance", "release", b"release", "role", b"role", "seen_ms", b"seen_ms", "supported", b"supported", "tables", b"tables", "unlisted", b"unlisted"]) -> None: ...
 
 Global___ObserveRequest: typing_extensions.TypeAlias = ObserveRequest
 
