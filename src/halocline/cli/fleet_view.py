@@ -47,7 +47,8 @@ def describe(answer: FleetStatus) -> list[RenderableType]:
         ]
         notes += downgrade(each)
     since = moment(answer.active_since_ms)
-    footer = f"coordinator {answer.coordinator} · epoch {answer.epoch} since {since} · {answer.store}"
+    put_back = f" · generation {answer.generation}" if answer.generation else ""
+    footer = f"coordinator {answer.coordinator} · epoch {answer.epoch} since {since}{put_back} · {answer.store}"
     return [table, *notes, footer]
 
 

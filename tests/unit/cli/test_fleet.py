@@ -372,6 +372,18 @@ def test_an_export_is_written_and_an_import_refused_while_members_act(fleet, tmp
     assert fleet("import", str(tmp_path / "none.json"), "--reason", "a try")[0] == 1
 
 
+def test_the_generation_is_shown_once_a_backup_was_imported(tmp_path, capsys):
+    path = tmp_path / "backup.json"
+    with embedded(in_memory()) as hosting:
+        at = ["fleet", "--at", hosting.address]
+        assert run([*at, "export", str(path)]) == 0
+        for imported in range(3):
+            assert run([*at, "describe"]) in (0, 2)
+            shown = capsys.readouterr().out
+            assert (f"generation {imported}" in shown) is (imported > 0), shown
+            assert run([*at, "import", str(path), "--reason", "a try"]) == 0
+
+
 @pytest.mark.parametrize("level", ["delta", "delta=", "=3", "delta=x", "delta=-1"])
 def test_a_level_that_is_none_is_refused(fleet, level):
     assert fleet("raise", level)[0] == 1
