@@ -8,7 +8,7 @@ damaged, and what is *valid but beyond* one of the parties. A fourth, our own bu
     │   ├── NotFoundError       there is no such table, version, history, product or feature
     │   ├── SchemaError         the columns offered do not fit the table's
     │   └── ConstraintError     rows break a rule of the table; nothing was written
-    ├── MalformedError        what was read is damaged or breaks its own specification
+    ├── MalformedError        what was read is damaged or breaks its own specification (a table: exit code 2)
     ├── UnsupportedError      valid, but this release of Halocline does not do it
     │   ├── MissingExtraError   an optional part is not installed
     │   └── MissingVerbError    tables of this format have no such verb
@@ -135,6 +135,19 @@ CONDITIONS: Final[Mapping[str, str]] = MappingProxyType(
 """Condition codes and what each means. Codes are never reused or renamed."""
 
 
+_DAMAGE: Final = frozenset(
+    {
+        "DATA_FILES_MISSING",
+        "MALFORMED_DELETION_VECTOR",
+        "MALFORMED_LOG",
+        "MALFORMED_METADATA",
+        "MALFORMED_PROTOCOL",
+        "MALFORMED_SPLIT",
+    }
+)
+"""Conditions that tell of a table that is damaged."""
+
+
 class HaloclineError(Exception):
     """Base of the tree.
 
@@ -152,10 +165,19 @@ class HaloclineError(Exception):
     """
 
     default_condition: ClassVar[str] = "INTERNAL_ERROR"
-    exit_code: ClassVar[int] = 1
 
     def __init_subclass__(cls, *, condition: str | None = None) -> None:
         cls.default_condition = condition or cls.default_condition
+
+    @property
+    def exit_code(self) -> int:
+        """What a command ends with that ends with this error: 2 if it found out that something is wrong, 1 if nothing.
+
+        Example:
+            >>> MalformedError("torn", condition="MALFORMED_LOG").exit_code, NotFoundError("no table").exit_code
+            (2, 1)
+        """
+        return 2 if isinstance(self, IncompatibleError) or self.condition in _DAMAGE else 1
 
     def __init__(
         self,
@@ -290,8 +312,6 @@ class MissingVerbError(UnsupportedError, AttributeError):
 
 class IncompatibleError(HaloclineError, condition="INCOMPATIBLE_VERSION"):
     """One party lacks a feature that the other requires."""
-
-    exit_code = 2
 
 
 class ConflictError(HaloclineError, condition="CONFLICT"):

@@ -74,9 +74,11 @@ def test_an_unregistered_condition_is_our_own_bug():
         HaloclineError("x", condition="NO_SUCH_CODE")
 
 
-def test_only_incompatibility_has_the_exit_code_two():
-    assert {kind.__name__ for kind in CLASSES if kind.exit_code == 2} == {"IncompatibleError"}
-    assert {kind.exit_code for kind in CLASSES} == {1, 2}
+def test_incompatibility_and_damaged_tables_alone_have_the_exit_code_two():
+    assert {kind.__name__ for kind in CLASSES if made(kind).exit_code == 2} == {"IncompatibleError"}
+    damage = {code for code in CONDITIONS if HaloclineError("x", condition=code).exit_code == 2}
+    assert {"MALFORMED_LOG", "MALFORMED_METADATA", "MALFORMED_PROTOCOL"} <= damage
+    assert damage.isdisjoint({"MALFORMED", "MALFORMED_KNOWLEDGE", "MALFORMED_HISTORY", "NOT_FOUND", "TABLE_NOT_FOUND"})
 
 
 def test_a_missing_extra_names_the_command():

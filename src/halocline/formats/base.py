@@ -59,6 +59,9 @@ class Inspector(Protocol):
     def inspect(self, store: Store, version: int | None = None) -> Inspection:
         """What the table is, whatever its protocol, as far as this release may tell."""
 
+    def check_readable(self, store: Store) -> object:
+        """Makes sure that the table is not damaged, as far as this release may tell; raises `MalformedError` if so."""
+
     def writers(self, store: Store) -> Writers:
         """Who wrote the table."""
 

@@ -170,7 +170,7 @@ def test_table_whose_newest_commit_is_torn_is_no_good_for_anybody(orders, capsys
     orders.put("_delta_log/00000000000000000002.json", torn)
     code = main.run([command, "orders"])
     shown = capsys.readouterr()
-    assert code == 1, shown.out
+    assert code == 2, shown.out
     assert shown.err.startswith("MALFORMED_LOG: 00000000000000000002.json")
 
 
@@ -184,7 +184,7 @@ def test_nothing_is_committed_behind_a_torn_commit(orders):
 @pytest.mark.parametrize("command", ["check", "inspect"])
 def test_damaged_newest_commit_is_an_error_that_names_the_file(orders, capsys, command):
     orders.put("_delta_log/00000000000000000001.json", b'{"commitInfo":{}}\n{"add":{"path":"x","part')
-    assert main.run([command, "orders", *(["--client", "deltalake@1.6.6"] if command == "check" else [])]) == 1
+    assert main.run([command, "orders", *(["--client", "deltalake@1.6.6"] if command == "check" else [])]) == 2
     told = capsys.readouterr()
     assert "00000000000000000001.json" in told.out + told.err
 

@@ -10,12 +10,14 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from halocline.compat.reports import FeatureProposal, Inspection, Observed, Writers, lowest_writer
+from halocline.compat.verdict import can
 from halocline.errors import HaloclineError, InputError
-from halocline.formats.hudi.configuration import PARTITION_FIELDS
+from halocline.formats.hudi.configuration import PARTITION_FIELDS, HudiTableConfig
 from halocline.formats.hudi.properties import TYPE, properties
 from halocline.formats.hudi.snapshot import HudiSnapshot
-from halocline.formats.hudi.terms import terms_of
-from halocline.formats.hudi.timeline.timeline import active_writes
+from halocline.formats.hudi.terms import table_terms, terms_of
+from halocline.formats.hudi.timeline.timeline import HudiTimeline, active_writes
+from halocline.formats.log.gate import own_release
 from halocline.schema.arrow import struct_of_arrow
 from halocline.schema.json_edge import to_json
 from halocline.storage.base import Store
@@ -32,6 +34,7 @@ def inspect(store: Store, version: int | None = None) -> Inspection:
         MalformedError: Its properties cannot be read.
         NotFoundError: There is no table, or its files of that instant are gone.
     """
+    check_readable(store)
     pairs = properties(store)
     terms, writes, type = terms_of(store), active_writes(store), pairs.get(TYPE, "")
     last = writes[-1].time if writes else None
@@ -71,6 +74,18 @@ def writers(store: Store) -> Writers:
     return Writers((Observed(lowest_writer("hudi", terms.protocol), len(writes), 0, last, inferred=True),), len(writes))
 
 
+def check_readable(store: Store) -> None:
+    """Makes sure that a table is not damaged, as far as this release may tell.
+
+    Raises:
+        MalformedError: Its properties or its timeline are damaged.
+        NotFoundError: There is no table.
+    """
+    pairs = properties(store)
+    if can(own_release(), table_terms(pairs, store.root), "read").ok:
+        HudiTimeline.load(store, HudiTableConfig.parse(pairs, store.root)).metadata_of_writes()
+
+
 def propose(
     store: Store, *, enable: Sequence[str] = (), drop: Sequence[str] = (), truncate_history: bool | None = None
 ) -> FeatureProposal:
@@ -85,5 +100,6 @@ def propose(
             sides={"asked for": ", ".join([*enable, *drop]), "possible": "another table version"},
             next_step=f"halocline move {store.root} --to VERSION --dry-run",
         )
+    check_readable(store)
     writes = active_writes(store)
     return FeatureProposal(int(writes[-1].time) if writes else 0, terms_of(store))

@@ -14,11 +14,13 @@ from warnings import catch_warnings, simplefilter
 from halocline.compat.features import find_feature
 from halocline.compat.protocol import Protocol
 from halocline.compat.reports import FeatureProposal, Inspection, rows_text, schema_in
+from halocline.compat.verdict import can
 from halocline.errors import HaloclineError, InputError
 from halocline.formats.index.history import writers as writers
 from halocline.formats.index.log.replay import IndexReplay
 from halocline.formats.index.protocol import LEGACY, terms_of
 from halocline.formats.index.snapshot import IndexSnapshot
+from halocline.formats.log.gate import own_release
 from halocline.storage.base import Store
 
 
@@ -33,7 +35,7 @@ def inspect(store: Store, version: int | None = None) -> Inspection:
         MalformedError: The log is damaged.
         NotFoundError: There is no table, or no such version.
     """
-    replay = IndexReplay.open(store, version)
+    replay = check_readable(store, version)
     protocol, metadata = replay.header.protocol, replay.metadata
     found = Inspection(
         root=store.root,
@@ -70,6 +72,21 @@ def inspect(store: Store, version: int | None = None) -> Inspection:
     )
 
 
+def check_readable(store: Store, version: int | None = None) -> IndexReplay:
+    """Makes sure that the log of a table is not damaged, as far as this release may tell, and gives it.
+
+    Raises:
+        MalformedError: The log is damaged.
+        NotFoundError: There is no table, or no such version.
+    """
+    replay = IndexReplay.open(store, version)
+    replay.check_newest()
+    terms = terms_of(replay.header.protocol or LEGACY, has_avro_state=replay.has_avro_state)
+    if can(own_release(), terms, "read").ok:
+        _ = replay.state
+    return replay
+
+
 def propose(
     store: Store, *, enable: Sequence[str] = (), drop: Sequence[str] = (), truncate_history: bool | None = None
 ) -> FeatureProposal:
@@ -85,7 +102,7 @@ def propose(
             sides={"asked for": f"drop {', '.join(drop)}", "possible": "features that come in"},
             next_step="Write its rows into a new table.",
         )
-    replay = IndexReplay.open(store)
+    replay = check_readable(store)
     now = replay.header.protocol or LEGACY
     names = [find_feature("index", each).name for each in enable]
     ways = {"after": now.merged(Protocol.of("index", names))} if names else {}

@@ -18,12 +18,13 @@ from halocline.compat.findings import Finding, protocol_findings
 from halocline.compat.metadata import TableMetadata
 from halocline.compat.protocol import Protocol
 from halocline.compat.terms import Terms
+from halocline.compat.verdict import can
 from halocline.errors import MalformedError
 from halocline.formats.delta.actions.action import Metadata, ProtocolAction
 from halocline.formats.delta.actions.protocol import protocol_of
 from halocline.formats.delta.configuration.metadata_rules import table_metadata
 from halocline.formats.delta.log.replay import Replay
-from halocline.formats.log.gate import LegacyProtocolWarning
+from halocline.formats.log.gate import LegacyProtocolWarning, own_release
 from halocline.storage.base import Store
 
 
@@ -100,11 +101,21 @@ def read_header(store: Store, version: int | None = None) -> TableHeader:
     return header_of(Replay.open(store, version))
 
 
-def read_sound_header(store: Store) -> TableHeader:
-    """Reads the header of the newest version, of a table that somebody can read: its newest commit is not torn."""
-    replay = Replay.open(store)
+def read_sound_header(store: Store, version: int | None = None) -> TableHeader:
+    """Reads the header of a version, the newest if not given, of a log that is whole.
+
+    Every commit that a reader reads is read, as far as this release may: one that is torn, or no commit at all, leaves
+    a table that nobody can read.
+
+    Raises:
+        MalformedError: A file of the log is damaged, or missing.
+    """
+    replay = Replay.open(store, version)
     replay.check_newest()
-    return header_of(replay)
+    header = header_of(replay)
+    if can(own_release(), header.terms, "read").ok:
+        _ = replay.state
+    return header
 
 
 def _lacking(action: str, root: str, version: int, next_step: str) -> MalformedError:

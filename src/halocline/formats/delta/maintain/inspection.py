@@ -9,21 +9,26 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Final
 
 from halocline.compat.reports import FeatureProposal, Inspection, rows_text, schema_in
 from halocline.errors import HaloclineError
 from halocline.formats.delta.actions.statistics import all_live_rows
+from halocline.formats.delta.configuration.column_mapping import mode_of, physical_name
 from halocline.formats.delta.features import support
-from halocline.formats.delta.log.header import read_header, read_sound_header
+from halocline.formats.delta.log.header import TableHeader, read_sound_header
 from halocline.formats.delta.snapshot.detail import checksum_finding
 from halocline.formats.delta.snapshot.snapshot import Snapshot
 from halocline.formats.delta.snapshot.writers import writers as writers
+from halocline.schema.visitor import walk
 from halocline.storage.base import Store
+
+MAPPING: Final = "columnMapping"
 
 
 def inspect(store: Store, version: int | None = None) -> Inspection:
     """Looks at a table, whatever its protocol."""
-    header = read_header(store, version)
+    header = check_readable(store, version)
     metadata = header.metadata
     found = Inspection(
         root=header.root,
@@ -48,8 +53,22 @@ def inspect(store: Store, version: int | None = None) -> Inspection:
     return replace(found, counted=counted, files=files, rows=rows, size=size, findings=findings)
 
 
+def check_readable(store: Store, version: int | None = None) -> TableHeader:
+    """Makes sure that a table is not damaged, as far as this release may tell, and gives its header.
+
+    Raises:
+        MalformedError: Its log is damaged, or its columns are not what its properties say.
+    """
+    header = read_sound_header(store, version)
+    if header.lenient_protocol.supports(MAPPING):
+        mode = mode_of(header.metadata.configuration)
+        for _, field in walk(header.metadata.schema) if mode != "none" else ():
+            physical_name(field, mode)
+    return header
+
+
 def propose(
     store: Store, *, enable: Sequence[str] = (), drop: Sequence[str] = (), truncate_history: bool | None = None
 ) -> FeatureProposal:
     """What switching features on and taking others out would make of a table; see `features.support.propose`."""
-    return support.propose(read_sound_header(store), enable=enable, drop=drop, truncate_history=truncate_history)
+    return support.propose(check_readable(store), enable=enable, drop=drop, truncate_history=truncate_history)

@@ -30,6 +30,7 @@ from halocline.formats.delta.actions.action import Action, Metadata
 from halocline.formats.delta.actions.protocol import action_of
 from halocline.formats.delta.commit.provenance import CommitDescription
 from halocline.formats.delta.commit.transaction import Transaction
+from halocline.formats.delta.configuration.column_mapping import MODE
 from halocline.formats.delta.configuration.metadata_rules import table_metadata, terms_of
 from halocline.formats.delta.configuration.table_configuration import TableConfiguration
 from halocline.formats.delta.features.approval import Approve
@@ -68,7 +69,8 @@ def fix(store: Store, approve: Approve, *, clients: Sequence[Client] = ()) -> Fi
     if protocol != report.protocol:
         now = Terms.of(report.protocol, header.facts)
         checked = approve(now, terms_of(protocol, metadata))
-    found = TableConfiguration(protocol, header.metadata)
+    # A mode that counts for columns that are not mapped leaves a table that nobody can open.
+    found = TableConfiguration(protocol, metadata if MODE in repair.unset else header.metadata)
     meant = Snapshot(store, header.version, found, own_release(), "write", replay)
     actions: list[Action] = []
     if header.protocol_action is None or protocol != report.protocol:

@@ -25,7 +25,7 @@ from halocline.compat.metadata import TableMetadata
 from halocline.compat.protocol import Protocol
 from halocline.compat.request import is_request
 from halocline.formats.delta.actions.action import Action, Metadata
-from halocline.formats.delta.configuration.column_mapping import MAX_ID, MODE, is_mapped
+from halocline.formats.delta.configuration.column_mapping import MAX_ID, MODE, is_mapped, mode_of
 from halocline.formats.delta.features.usage import in_action, in_metadata, uses_always
 from halocline.formats.delta.log.header import TableHeader
 from halocline.formats.delta.snapshot.protocol_history import (
@@ -150,6 +150,7 @@ def problems(
     yield from _misspelt(misspelt)
     yield from _lost(history)
     yield from _disagreements(protocol.repaired(), header, lost | set(misspelt.values()))
+    yield from _mapping_not_done(header)
     yield from _stored_requests(metadata)
     yield from _unasked(header, protocol, history, actions_since)
     if not any(finding.fatal for finding in written):
@@ -211,6 +212,18 @@ def _disagreements(protocol: Protocol, header: TableHeader, told: frozenset[str]
             yield LintFinding(finding.code, str(finding), Repair(adds=frozenset({finding.feature})))
         elif finding.code in ("REQUIREMENT_NOT_ENABLED", "EXCLUDED") and finding.fatal:
             yield LintFinding(finding.code, str(finding))
+
+
+def _mapping_not_done(header: TableHeader) -> Iterator[LintFinding]:
+    """A mode that the protocol lets count, for columns that are not mapped: nobody can read the table."""
+    if not header.lenient_protocol.supports("columnMapping") or mode_of(header.metadata.configuration) == "none":
+        return
+    mapped = {field.name: is_mapped(field) for _, field in walk(header.metadata.schema)}
+    if not all(mapped.values()):
+        names = ", ".join(sorted(name for name, done in mapped.items() if not done))
+        what = f"{MODE}={header.metadata.configuration[MODE]} is stored, and these columns are not mapped: {names}"
+        doubt = _PARTLY_DONE if any(mapped.values()) else ""
+        yield LintFinding("MAPPING_NOT_DONE", what, Repair(unset=frozenset({MODE, MAX_ID})), doubt)
 
 
 def _unmapped(finding: Finding, metadata: Metadata) -> LintFinding:
