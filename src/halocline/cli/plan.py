@@ -13,7 +13,6 @@ from rich.console import Console
 
 from halocline.cli.output import ERROR, FINE, OutputFormat, emit
 from halocline.compat.release import Release
-from halocline.errors import needs_extra
 from halocline.place_names import with_place_names
 
 if TYPE_CHECKING:
@@ -84,15 +83,19 @@ def show(
 ) -> int:
     """Plan a rollout: waves of members and moves of tables in which nobody is broken at any moment.
 
-    Nothing is changed. The exit code is 0 if there is nothing to do, 2 if there is, and 1 if there is no safe plan.
+    Nothing is changed. The exit code is 0 if there is nothing to do, 2 if there is, and 1 if there is no safe plan. A
+    plan that lies in the file of --out goes in any case: what is there afterwards is what was found now.
     """
-    with needs_extra("the fleet's client", "fleet"):
-        from halocline.lake.lake import Lake
-        from halocline.plan.core.plan import Plan
-        from halocline.plan.policy import RolloutPolicy
-        from halocline.plan.proposal import propose_rollout
-        from halocline.plan.target import Target
+    # Imported here: every command loads this module, and most plan nothing.
+    from halocline.lake.lake import Lake
+    from halocline.plan.core.plan import Plan
+    from halocline.plan.file import SavedPlan
+    from halocline.plan.policy import RolloutPolicy
+    from halocline.plan.proposal import propose_rollout
+    from halocline.plan.target import Target
 
+    if out:
+        SavedPlan.discard(out)
     target = Target(
         tuple(enable or ()),
         tuple(drop or ()),

@@ -127,6 +127,22 @@ class SavedPlan:
         open_store(folder).put(name, self.encode())
 
     @staticmethod
+    def discard(path: str) -> None:
+        """Takes away the plan that lies at a place, so that nobody applies an older one; no other file is touched.
+
+        Raises:
+            InputError: The path names no file.
+        """
+        folder, name = _split(path)
+        store = open_store(folder)
+        try:
+            kept = msgspec.json.decode(store.get(name))
+        except (NotFoundError, msgspec.DecodeError, UnicodeDecodeError):
+            return
+        if isinstance(kept, dict) and {"halocline", "stages"} <= kept.keys():
+            store.delete(name)
+
+    @staticmethod
     def read(path: str) -> SavedPlan:
         """Reads a file, local or at a URL.
 

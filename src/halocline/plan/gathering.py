@@ -11,11 +11,11 @@ from typing import Final
 
 from halocline.compat.knowledge import Knowledge
 from halocline.compat.release import Release
-from halocline.errors import HaloclineError, NotFoundError
+from halocline.errors import HaloclineError, NotFoundError, needs_extra
 from halocline.fleet.answers import MemberStatus
-from halocline.fleet.member.admin import AdminClient
 from halocline.fleet.usage.observers import observed
 from halocline.fleet.usage.traces import UsageTrace
+from halocline.formats.base import detect_format, inspector_of
 from halocline.lake.lake import Lake, LakeEntry
 from halocline.plan.core.plan import Plan
 from halocline.plan.core.rollout import Rollout, RolloutTable
@@ -137,6 +137,10 @@ def _anywhere(place: str) -> str:
 
 
 def _members_of(fleet: str) -> tuple[MemberStatus, ...]:
+    # Only who names a fleet needs its client; the core alone plans by files and logs.
+    with needs_extra("the fleet's client", "fleet"):
+        from halocline.fleet.member.admin import AdminClient
+
     with AdminClient(fleet) as admin:
         return admin.members().members
 
@@ -144,6 +148,7 @@ def _members_of(fleet: str) -> tuple[MemberStatus, ...]:
 def _read(lake: Lake, entry: LakeEntry, target: Target) -> tuple[RolloutTable, tuple[UsageTrace, ...]] | HaloclineError:
     try:
         store = placed(entry.url, lake.session, lake.options)[0]
+        inspector_of(detect_format(store)).check_readable(store)
         return rollout_table(entry.name, store, target), observed(store).traces
     except HaloclineError as error:
         return error

@@ -143,3 +143,40 @@ def test_a_target_is_needed_and_unknown_keys_are_refused_with_the_nearest(lake, 
 def test_what_would_change_nothing_because_it_is_mistyped_is_refused(lake, capsys, arguments, said):
     assert run(["plan", str(lake / "lake"), *arguments]) == 1
     assert said in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("why", "code"),
+    [("nothing to do", 0), ("no safe plan", 1), ("a mistyped feature", 1), ("damage", 2), ("policy", 2)],
+)
+def test_an_older_plan_in_the_file_goes_when_there_is_none(lake, capsys, why, code):
+    out, members, policy = lake / "rollout.plan", lake / "members.toml", lake / "policy.toml"
+    arguments = [lake / "lake", "--enable", "deletionVectors", "--members", members, "--out", out]
+    assert planned(capsys, *arguments)[0] == 2
+    assert out.exists()
+    if why == "nothing to do":
+        arguments = [lake / "lake", "--drop", "deletionVectors", "--out", out]
+    elif why == "no safe plan":
+        members.write_text(MEMBERS.replace('"426", "470"', '"426"'))
+    elif why == "a mistyped feature":
+        arguments[2] = "deletionVektors"
+    elif why == "damage":
+        for table in ("sales/orders", "raw/clicks"):
+            (lake / "lake" / table / "_delta_log" / f"{0:020d}.json").write_text("garbage\n")
+    else:
+        policy.write_text('unknown = "refuse"\n')
+        members.write_text(MEMBERS.replace("trino@426", "nobody@1"))
+        arguments += ["--accept-unknown", "report", "--policy", policy]
+    assert run(["plan", *map(str, arguments)]) == code
+    assert not out.exists()
+    capsys.readouterr()
+    assert run(["apply", str(out), "--verify", "none"]) == 1
+    assert "there is no plan at" in capsys.readouterr().err
+
+
+def test_a_file_that_is_no_plan_is_left_alone_when_there_is_none(lake, capsys):
+    for number, text in enumerate(("notes\n", '{"stages": []}', "[1]")):
+        out = lake / f"{number}.txt"
+        out.write_text(text)
+        assert planned(capsys, lake / "lake", "--drop", "deletionVectors", "--out", out)[0] == 0
+        assert out.read_text() == text
