@@ -97,6 +97,9 @@ class FleetMachine(RuleBasedStateMachine):
         self.stale = None
         self.leader = None
         self.ever = {}
+        self.coordinators = 0
+        self.copy = None
+        self.restores = 0
         self.take_over()
         for ladder in LADDERS:
             self.happens(DeclareLadder(ladder, "me", policy=Policy.AUTO))
@@ -129,7 +132,8 @@ class FleetMachine(RuleBasedStateMachine):
     def take_over(self):
         self.stale, self.initial, self.events = self.leader, loaded(self.store), []
         self.leader = self.initial
-        self.happens(TakeOver())
+        self.coordinators += 1
+        self.happens(TakeOver(mark=f"mark-{self.coordinators}", seal_key="key"))
 
     @rule(ticks=st.integers(1, 14), beats=st.booleans())
     def time_passes(self, ticks, beats):
@@ -150,6 +154,44 @@ class FleetMachine(RuleBasedStateMachine):
         _, effects = step(self.stale, Event(self.now, what))
         granted = [each for each in effects if isinstance(each, Admit | Renew | Announce)]
         assert not granted or (isinstance(effects[0], CommitRecords) and effects[0].epoch != self.store.epoch)
+
+    @rule()
+    def the_store_is_copied(self):
+        self.copy = self.store, dict(self.formats), dict(self.used), dict(self.ever)
+
+    @precondition(lambda self: self.copy is not None)
+    @rule()
+    def the_store_is_put_back(self):
+        """Together with the tables, after coordinators were stopped and every lease is over; connections break."""
+        self.now += TERMS.lease + TERMS.margin
+        for name, computer in self.computers.items():
+            assert computer.member is None or not computer.member.active(self.clock(name))
+            computer.network.clear()
+        self.store, self.formats, self.used, self.ever = self.copy
+        self.copy = None
+        self.restores += 1
+        self.take_over()
+        self.stale = None
+
+    @rule(name=names, other=names, goal=targets)
+    def a_decision_is_lost(self, name, other, goal):
+        """A member hears of a level that the store forgets, and comes back when another has joined without it."""
+        self.starts_and_joins_at_once(name)
+        self.the_store_is_copied()
+        self.happens(Raise(*goal, "me", "because", force=True))
+        self.everybody_is_heard(timer=True)
+        self.the_store_is_put_back()
+        if other != name:
+            self.starts(other, BINARIES[0], False, None)
+            self.everybody_is_heard(timer=False)
+            for _ in range(2):
+                self.arrives(other, len(self.computers[other].network) - 1, False)
+                self.everything_holds()
+        self.everybody_is_heard(timer=False)
+
+    @invariant()
+    def only_a_restore_raises_the_generation(self):
+        assert self.store.generation <= self.restores
 
     # Members.
 
