@@ -18,6 +18,7 @@ from halocline.formats.hudi.partition_paths import partition_paths
 from halocline.formats.hudi.snapshot import HudiSnapshot
 from halocline.formats.hudi.write.base_writer import with_meta_columns, write_base_file
 from halocline.storage import open_store
+from halocline.table import HudiTable
 from halocline.table.hudi.opened import HudiOpened
 from halocline.table.hudi.writing import ready
 
@@ -80,9 +81,9 @@ def test_a_slash_is_refused_where_several_values_share_a_path():
     assert partition_paths(rows, config_of("p,q", url_encoded=True)) == ["a%2Fb/1"]
 
 
-def table_with(folder: Path, value: str, **options) -> HudiTableMaker:
+def table_with(folder: Path, value: str, version: int = 8, **options) -> HudiTableMaker:
     """A table with a partition that is refused today, as an earlier release left it."""
-    table = HudiTableMaker.create(open_store(folder), 8, TableType.COPY_ON_WRITE, **options)
+    table = HudiTableMaker.create(open_store(folder), version, TableType.COPY_ON_WRITE, **options)
     table.upsert([0], 1, "a")
     new = rows([1], 1, "b")
     new = new.set_column(new.schema.get_field_index("region"), "region", pa.array([value]))
@@ -184,3 +185,11 @@ def test_rows_under_times_that_are_not_escaped_are_found_and_not_written_beside(
     assert "not escaped" in finding.what
     with pytest.raises(UnsupportedError, match="not escaped"):
         ready(HudiOpened.at(tmp_path, None, None))
+
+
+@pytest.mark.parametrize("value", [".hoodie", ".hoodie/x", "a:b"])
+def test_such_a_partition_can_be_taken_out_and_leaves_a_table_like_any_other(tmp_path, value):
+    table = table_with(tmp_path, value)
+    HudiTable.for_path(tmp_path).delete_partition(value)
+    assert lint(table.store).findings == ()
+    assert hudi_rs_values(tmp_path) == ["ap"]
