@@ -85,6 +85,15 @@ def write(spark, job):
     return {}
 
 
+def bootstrap(spark, job):
+    """Makes a table of Parquet files that are there, one folder per partition, as the options say."""
+    from pyspark.sql.types import StructType
+
+    nothing = spark.createDataFrame([], StructType([]))
+    nothing.write.format("hudi").options(**job["options"]).mode("overwrite").save(job["path"])
+    return {}
+
+
 def lives(spark):
     try:
         return bool(spark.sparkContext._jvm.java.lang.System.currentTimeMillis())
@@ -93,7 +102,14 @@ def lives(spark):
 
 
 HELD = {}
-JOBS = {"read": read, "opened": opened, "collected": collected, "upsert": upsert, "write": write}
+JOBS = {
+    "read": read,
+    "opened": opened,
+    "collected": collected,
+    "upsert": upsert,
+    "write": write,
+    "bootstrap": bootstrap,
+}
 
 
 def main():

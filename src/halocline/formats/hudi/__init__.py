@@ -10,9 +10,10 @@ From the bottom: `properties` and `configuration` say what a table is, `timeline
 the three ways to ask for rows.
 
 Table versions 6 to 9 are read, copy on write and merge on read. What is refused, by name: other versions, base files
-and log blocks that are not Parquet or Avro, bootstrapped tables, tables whose files lack the partition columns or whose
-columns may have been renamed, and rows that are merged by code of the table's owner or ordered by nested fields. The
-metadata table is not used: files are found by listing, which is always right, and its indexes only make things faster.
+and log blocks that are not Parquet or Avro, tables that were bootstrapped without their rows, tables whose files lack
+the partition columns or whose columns may have been renamed, and rows that are merged by code of the table's owner or
+ordered by nested fields. The metadata table is not used: files are found by listing, which is always right, and its
+indexes only make things faster.
 
 A commit's metadata has no field for the release that wrote it (its fields are partitionToWriteStats, compacted,
 extraMetadata, version and operationType), so a writer is never observed by name; the table version tells which releases

@@ -283,7 +283,6 @@ def _layout(pairs: Mapping[str, str], version: int, table: str) -> int:
 
 def _refuse_unreadable(pairs: Mapping[str, str], table: str) -> None:
     found = {
-        BOOTSTRAP_PATH: bool(pairs.get(BOOTSTRAP_PATH)),
         STORAGE_LAYOUT: pairs.get(STORAGE_LAYOUT, "default").lower() != "default",
         # Values would have to be guessed from paths, which do not say null, or what a key generator changed.
         DROP_PARTITION_COLUMNS: pairs.get(DROP_PARTITION_COLUMNS, "").strip().lower() == "true",

@@ -28,7 +28,7 @@ from halocline.formats.hudi.record_keys import key_columns
 from halocline.formats.hudi.slice_reader import SliceReader
 from halocline.formats.hudi.slices import FileGroup, FileSlice, data_files, file_groups, files_beside_timeline
 from halocline.formats.hudi.table_schema import TableSchema, table_schema
-from halocline.formats.hudi.terms import table_terms
+from halocline.formats.hudi.terms import has_rows_outside, table_terms
 from halocline.formats.hudi.timeline.instant import CLEAN, checked_time, instant_text, order
 from halocline.formats.hudi.timeline.metadata import CleanMetadata
 from halocline.formats.hudi.timeline.timeline import HudiTimeline, pending_actions
@@ -100,8 +100,9 @@ class HudiSnapshot(ShownVersion):
         check_access(actor, terms, operation, store.root)
         config = HudiTableConfig.parse(pairs, store.root)
         timeline = HudiTimeline.load(store, config)
-        if pending := pending_actions(timeline.instants):
-            terms = table_terms(pairs, store.root, pending)
+        pending, outside = pending_actions(timeline.instants), has_rows_outside(store, pairs, timeline.instants)
+        if pending or outside:
+            terms = table_terms(pairs, store.root, pending, rows_outside=outside)
             check_access(actor, terms, operation, store.root)
         moment = None
         if as_of is not None:

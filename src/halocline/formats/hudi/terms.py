@@ -12,8 +12,8 @@ from halocline.compat.protocol import Protocol
 from halocline.compat.terms import Terms
 from halocline.errors import HaloclineError
 from halocline.formats.hudi.avro.avro_names import is_java_name, is_strict_name, names_in, record_names_in
-from halocline.formats.hudi.configuration import CREATE_SCHEMA, TableType, timeline_folder
-from halocline.formats.hudi.properties import TYPE, read_properties, table_version
+from halocline.formats.hudi.configuration import BOOTSTRAP_PATH, CREATE_SCHEMA, TableType, timeline_folder
+from halocline.formats.hudi.properties import FOLDER, TYPE, read_properties, table_version
 from halocline.formats.hudi.timeline.bodies import decode_body
 from halocline.formats.hudi.timeline.instant import HudiInstant, order
 from halocline.formats.hudi.timeline.timeline import instant_files, pending_actions
@@ -24,8 +24,21 @@ NO_AVRO_NAME: Final = "a name that Avro does not allow"
 NO_RECORD_NAME: Final = "a record whose name Avro does not allow"
 """What the records of features know of names; the columns of a Hudi table have no other annotations."""
 
+ROWS_OUTSIDE: Final = "rows in the files that the table was bootstrapped from"
+"""The same of a bootstrap that wrote keys alone, and an index of the files that hold the rows."""
 
-def table_terms(pairs: Mapping[str, str], table: str, pending: Iterable[str] = (), schema: str | None = None) -> Terms:
+_METADATA_BOOTSTRAP: Final = "00000000000001"
+_BOOTSTRAP_INDEX: Final = f"{FOLDER}/.aux/.bootstrap/.partitions"
+
+
+def table_terms(
+    pairs: Mapping[str, str],
+    table: str,
+    pending: Iterable[str] = (),
+    schema: str | None = None,
+    *,
+    rows_outside: bool = False,
+) -> Terms:
     """The terms of a table with these properties.
 
     Args:
@@ -33,6 +46,7 @@ def table_terms(pairs: Mapping[str, str], table: str, pending: Iterable[str] = (
         table: The table, for messages.
         pending: The actions that are pending.
         schema: The schema that its newest write says, as Avro's JSON.
+        rows_outside: Whether it has rows in the files that it was bootstrapped from; see `has_rows_outside`.
 
     Example:
         >>> pairs = {"hoodie.table.version": "8", "hoodie.table.type": "MERGE_ON_READ"}
@@ -42,6 +56,8 @@ def table_terms(pairs: Mapping[str, str], table: str, pending: Iterable[str] = (
     unusual = set(unusual_names(schema or pairs.get(CREATE_SCHEMA, "")))
     if pairs.get(TYPE, "") == TableType.MERGE_ON_READ:  # log files say the schema that they were written with
         unusual.update(unusual_names(pairs.get(CREATE_SCHEMA, "")))
+    if rows_outside:
+        unusual.add(ROWS_OUTSIDE)
     metadata = TableMetadata(pairs, pending=frozenset(pending), field_annotations=frozenset(unusual))
     return Terms.of(Protocol.hudi(table_version(pairs, table)), metadata)
 
@@ -55,7 +71,20 @@ def terms_of(store: Store) -> Terms:
     """
     pairs = read_properties(store).pairs
     files = list(instant_files(store, timeline_folder(pairs, store.root)))
-    return table_terms(pairs, store.root, pending_actions(files), newest_schema(store, files))
+    outside = has_rows_outside(store, pairs, files)
+    return table_terms(pairs, store.root, pending_actions(files), newest_schema(store, files), rows_outside=outside)
+
+
+def has_rows_outside(store: Store, pairs: Mapping[str, str], instants: Iterable[HudiInstant]) -> bool:
+    """Return whether a table was bootstrapped without its rows, by its timeline or the index of such rows.
+
+    It counts as such for as long as it has either, also when writes have taken all those rows over.
+    """
+    if not pairs.get(BOOTSTRAP_PATH):
+        return False
+    if any(each.time == _METADATA_BOOTSTRAP and each.is_completed for each in instants):
+        return True
+    return next(iter(store.list(_BOOTSTRAP_INDEX)), None) is not None
 
 
 def newest_schema(store: Store, instants: Iterable[HudiInstant]) -> str | None:

@@ -99,7 +99,6 @@ def test_values_that_cannot_be_are_malformed_and_named(pairs, named):
 @pytest.mark.parametrize(
     "pairs",
     [
-        {"bootstrap.base.path": "s3://raw"},
         {"table.storage.layout": "lsm_tree"},
         {"datasource.write.drop.partition.columns": "true"},
     ],

@@ -77,7 +77,17 @@ def _payload_for(config: HudiTableConfig) -> str:
     return DEFAULT if ordered else OVERWRITE
 
 
+def _not_bootstrapped(pairs: Pairs) -> Obstacle | None:
+    """Its index has another name on the other side; what readers make of that was not measured."""
+    if not pairs.get(keys.BOOTSTRAP_PATH):
+        return None
+    reason = "what the other side makes of a bootstrap's properties was not measured"
+    return Obstacle(keys.BOOTSTRAP_PATH, reason, "Copy the rows to a new table at that version.")
+
+
 def _not_down(pairs: Pairs) -> Obstacle | None:
+    if found := _not_bootstrapped(pairs):
+        return found
     below = FIRST_OF_LAYOUT_2 - 1
     if pairs.get(keys.MERGE_MODE) == MergeMode.CUSTOM and not payload_of(pairs):
         strategy = pairs.get(keys.MERGE_STRATEGY) or "none"
@@ -96,4 +106,4 @@ def _not_down(pairs: Pairs) -> Obstacle | None:
     return None
 
 
-STEP: Final = VersionStep(7, _up, _down, not_down=_not_down)
+STEP: Final = VersionStep(7, _up, _down, not_up=_not_bootstrapped, not_down=_not_down)
