@@ -13,6 +13,7 @@ from rich.console import Console
 
 from halocline.cli.output import ERROR, FINE, OutputFormat, emit
 from halocline.compat.release import Release
+from halocline.errors import MalformedError, NotFoundError
 from halocline.place_names import with_place_names
 
 if TYPE_CHECKING:
@@ -83,19 +84,18 @@ def show(
 ) -> int:
     """Plan a rollout: waves of members and moves of tables in which nobody is broken at any moment.
 
-    Nothing is changed. The exit code is 0 if there is nothing to do, 2 if there is, and 1 if there is no safe plan. A
-    plan that lies in the file of --out goes in any case: what is there afterwards is what was found now.
+    Nothing is changed. The exit code is 0 if there is nothing to do, 2 if there is, and 1 if there is no safe plan. An
+    older plan in the file of --out goes in any case, unless it was begun: then it is what goes on with it, or back.
     """
     # Imported here: every command loads this module, and most plan nothing.
     from halocline.lake.lake import Lake
     from halocline.plan.core.plan import Plan
-    from halocline.plan.file import SavedPlan
     from halocline.plan.policy import RolloutPolicy
     from halocline.plan.proposal import propose_rollout
     from halocline.plan.target import Target
 
     if out:
-        SavedPlan.discard(out)
+        _discard_older(out)
     target = Target(
         tuple(enable or ()),
         tuple(drop or ()),
@@ -125,6 +125,20 @@ def show(
     if not isinstance(best.found, Plan):
         return ERROR
     return FINE if best.found.is_empty else CHANGES
+
+
+def _discard_older(out: str) -> None:
+    """Take away a plan that nobody has begun; one that was is needed to go on with it, and for the way back."""
+    from halocline.plan.apply.journal import BEGUN, Journal
+    from halocline.plan.file import SavedPlan
+
+    try:
+        saved = SavedPlan.read(out)
+        begun = Journal.open(saved.lake, saved.plan.id).has(BEGUN)
+    except (NotFoundError, MalformedError):
+        begun = False
+    if not begun:
+        SavedPlan.discard(out)
 
 
 def _show(output: PlanOutput, proposals: Sequence[RolloutProposal], out: str) -> None:

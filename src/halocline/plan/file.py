@@ -128,7 +128,7 @@ class SavedPlan:
 
     @staticmethod
     def discard(path: str) -> None:
-        """Takes away the plan that lies at a place, so that nobody applies an older one; no other file is touched.
+        """Take away the plan that lies at a place, so that nobody applies an older one; no other file is touched.
 
         Raises:
             InputError: The path names no file.

@@ -180,3 +180,14 @@ def test_a_file_that_is_no_plan_is_left_alone_when_there_is_none(lake, capsys):
         out.write_text(text)
         assert planned(capsys, lake / "lake", "--drop", "deletionVectors", "--out", out)[0] == 0
         assert out.read_text() == text
+
+
+def test_an_older_plan_that_was_begun_stays_for_the_way_back(lake, capsys):
+    out = lake / "rollout.plan"
+    assert planned(capsys, lake / "lake", "--enable", "deletionVectors", "--out", out)[0] == 2
+    assert run(["apply", str(out), "--verify", "none"]) == 0
+    capsys.readouterr()
+    before = out.read_bytes()
+    assert planned(capsys, lake / "lake", "--enable", "deletionVectors", "--out", out)[0] == 0
+    assert out.read_bytes() == before
+    assert run(["rollback", str(out), "--dry-run"]) == 2
