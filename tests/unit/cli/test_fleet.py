@@ -418,11 +418,18 @@ def test_serve_refuses_what_would_be_unsafe_or_cannot_be(arguments, capsys):
     assert capsys.readouterr().err
 
 
-@pytest.mark.parametrize("level", ["hudi=99999999999999", "hudi=0", "nope=1"])
-def test_a_level_that_cannot_be_is_an_error_and_no_bug(fleet, level):
-    code, _, problem = fleet("raise", level)
-    assert code in (1, 2)
-    assert "hudi" in problem or "nope" in problem
+@pytest.mark.parametrize(
+    ("level", "code", "condition", "told"),
+    [
+        ("hudi=99999999999999", 1, "ARGUMENT_INVALID", "Value out of range"),
+        ("hudi=0", 2, "LEVEL_BLOCKED", "hudi has levels 6, 8, 9"),
+        ("nope=1", 2, "LEVEL_BLOCKED", "there is no ladder nope"),
+    ],
+)
+def test_a_level_that_cannot_be_is_an_error_and_no_bug(fleet, level, code, condition, told):
+    found, _, problem = fleet("raise", level)
+    assert (found, problem.partition(":")[0]) == (code, condition)
+    assert told in problem
 
 
 PAGE = (Path(__file__).parents[3] / "docs" / "fleet.md").read_text(encoding="utf-8")

@@ -61,7 +61,8 @@ def test_what_a_failed_write_put_aside_goes_with_it(tmp_path):
     assert len(list(maker.store.list(".hoodie/.aux"))) == 1
     writer.abort([*told, None])
     assert list(maker.store.list(".hoodie/.aux")) == []
-    assert maker.snapshot.timeline.instants == () or shown(maker.snapshot.read()) == []
+    assert [(each.action, each.state.value) for each in maker.snapshot.timeline.instants] == [("rollback", "completed")]
+    assert shown(maker.snapshot.read()) == []
     with pytest.raises(ConstraintError, match="no record key"):
         written(begun(tmp_path), rows([1], 100, "a").set_column(0, "id", [[""]]))
 
