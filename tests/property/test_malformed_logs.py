@@ -6,12 +6,9 @@ must be what some intact reading of the same bytes lists; a commit that got lost
 
 from __future__ import annotations
 
-import functools
 import json
 import logging
 import random
-from collections import Counter
-from collections.abc import Callable
 from typing import Any
 
 import pyarrow as pa
@@ -19,6 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
+from tests.support.reached import Reached
 
 from halocline.errors import (
     HaloclineError,
@@ -109,34 +107,13 @@ WITH_CHECKPOINT = {
 }
 
 
-REACHED: Counter[str] = Counter()
-"""What became of the tables of one test: opened, refused, and compared with what they must list."""
-
-
-def reaches(**least: int) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Fails a test that is about something else than it says: one of whose tables too few were opened or refused."""
-
-    def around(test: Callable[..., None]) -> Callable[..., None]:
-        @functools.wraps(test)
-        def counted(*args: Any, **kwargs: Any) -> None:
-            REACHED.clear()
-            test(*args, **kwargs)
-            missed = {
-                what: f"{REACHED[what]} of at least {number}"
-                for what, number in least.items()
-                if REACHED[what] < number
-            }
-            assert not missed
-
-        return counted
-
-    return around
+reached = Reached()
 
 
 def opened(files: dict[str, bytes]) -> tuple[Snapshot | None, set[str]]:
     """What a table lists; no snapshot and nothing where it is refused."""
     snapshot, paths = _opened(files)
-    REACHED["refused" if snapshot is None else "opened"] += 1
+    reached("refused" if snapshot is None else "opened")
     return snapshot, paths
 
 
@@ -188,7 +165,7 @@ def cut_commits() -> st.SearchStrategy[tuple[str, int, bytes]]:
     )
 
 
-@reaches(opened=50, refused=50, compared=10)
+@reached.at_least(opened=50, refused=50, compared=10)
 @thorough
 @given(cut_commits())
 def test_a_commit_cut_short_never_loses_files_unnoticed(cut):
@@ -198,13 +175,13 @@ def test_a_commit_cut_short_never_loses_files_unnoticed(cut):
     snapshot, paths = opened({**GOOD, path: data + tail})
     if snapshot is not None and not data.endswith(b"\n") and data + tail not in (GOOD[path], GOOD[path][:-1]):
         whole = [json.loads(line) for line in (data + tail).split(b"\n") if line.strip()]
-        REACHED["compared"] += 1
+        reached("compared")
         assert whole, "an empty commit was taken as a commit"
         listed = {line["add"]["path"] for line in whole if "add" in line}
         assert listed <= paths | {f"gone{n}" for n in range(4)}
 
 
-@reaches(opened=50, refused=50)
+@reached.at_least(opened=50, refused=50)
 @thorough
 @given(st.sampled_from(sorted(GOOD)), st.integers(0, 2000), st.integers(0, 255))
 def test_a_changed_byte_is_an_error_or_still_every_file(path, position, byte):
@@ -240,7 +217,7 @@ ACTIONS: list[dict[str, Any]] = [
 ]
 
 
-@reaches(opened=50, refused=50)
+@reached.at_least(opened=50, refused=50)
 @thorough
 @given(st.data())
 def test_a_field_of_the_wrong_type_is_an_error_or_harmless(data):
@@ -261,7 +238,7 @@ def test_a_field_of_the_wrong_type_is_an_error_or_harmless(data):
         assert FILES - paths <= {"f0-0"}
 
 
-@reaches(opened=50, refused=10)
+@reached.at_least(opened=50, refused=10)
 @thorough
 @given(st.lists(st.sampled_from([*ACTIONS, add("f0-0"), add("new")]), min_size=1, max_size=6))
 def test_actions_repeated_in_a_commit_list_no_file_twice(actions):
@@ -272,7 +249,7 @@ def test_actions_repeated_in_a_commit_list_no_file_twice(actions):
         assert FILES - paths <= {"f0-0"}
 
 
-@reaches(opened=50, refused=50)
+@reached.at_least(opened=50, refused=50)
 @example(path=name(2, "checkpoint.parquet"), position=2972, garbage=b"\x00")
 @thorough
 @given(st.sampled_from(sorted(WITH_CHECKPOINT)), st.integers(0, 5000), st.binary(min_size=1, max_size=4))
@@ -286,7 +263,7 @@ def test_a_damaged_checkpoint_is_an_error_or_still_every_file(path, position, ga
         assert len(paths) >= len(FILES)
 
 
-@reaches(opened=20, refused=50, compared=20)
+@reached.at_least(opened=20, refused=50, compared=20)
 @thorough
 @given(st.sampled_from(sorted(WITH_CHECKPOINT)), st.integers(0, 6000))
 def test_a_file_cut_short_beside_a_checkpoint_is_an_error_or_still_every_file(path, length):
@@ -296,11 +273,11 @@ def test_a_file_cut_short_beside_a_checkpoint_is_an_error_or_still_every_file(pa
     # A commit cut between two lines, with or without the line end, is a shorter commit that nothing gives away.
     between = path.endswith(".json") and (kept[-1:] == b"\n" or data[len(kept) : len(kept) + 1] == b"\n")
     if snapshot is not None and not between:
-        REACHED["compared"] += 1
+        reached("compared")
         assert paths >= FILES
 
 
-@reaches(opened=50, refused=50)
+@reached.at_least(opened=50, refused=50)
 @thorough
 @given(st.binary(max_size=200), st.sampled_from(["json", "checkpoint.parquet", "crc", "x"]))
 def test_bytes_that_mean_nothing_are_an_error_or_harmless(data, kind):
@@ -310,6 +287,7 @@ def test_bytes_that_mean_nothing_are_an_error_or_harmless(data, kind):
             assert paths >= FILES
 
 
+@reached.at_least(opened=2)
 @pytest.mark.parametrize(
     "data",
     [
@@ -351,12 +329,10 @@ def test_bytes_that_mean_nothing_are_an_error_or_harmless(data, kind):
     ],
 )
 def test_extremes_end_soon(data):
-    REACHED.clear()
     for path in (name(4), name(3, "checkpoint.parquet"), name(3, "crc"), "_delta_log/_last_checkpoint"):
         snapshot, paths = opened({**GOOD, path: data})
         if snapshot is not None:
             assert paths >= FILES
-    assert REACHED["opened"] >= 2, "what is beside the commits can be done without"
 
 
 @pytest.mark.parametrize("lost", range(4))

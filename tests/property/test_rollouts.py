@@ -8,6 +8,7 @@ import pytest
 from hypothesis import Phase, find, given, settings
 from hypothesis import strategies as st
 from hypothesis.errors import NoSuchExample
+from tests.support.reached import Reached
 from tests.support.rollouts import Harm, delta_table, has_a_way, hudi_table, releases, replay
 
 from halocline.compat.knowledge import Knowledge
@@ -17,6 +18,8 @@ from halocline.plan.core.plan import Impasse, Plan
 from halocline.plan.core.planner import plan
 from halocline.plan.core.rollout import Rollout, RolloutMember, RolloutTable, TableAccess
 from halocline.plan.core.rules import RULES, PlanRules
+
+reached = Reached()
 
 HUDI = ("0.13.0", "0.14.0", "0.15.0", "1.0.2", "1.2.0")
 DELTA = {"trino": ("410", "426", "469", "470"), "deltalake": ("0.25.5", "1.0.2", "1.6.6"), "powerbi": ("2.0",)}
@@ -111,10 +114,12 @@ def test_nobody_is_harmed_in_any_order_that_a_plan_allows(rollout):
         replay(replace(rollout, tables=tables), found.compromise)
 
 
+@reached.at_least(plans=10, impasses=10)
 @settings(max_examples=150, deadline=None)
 @given(ROLLOUTS)
 def test_where_there_is_a_way_there_is_a_plan(rollout):
     found = plan(rollout)
+    reached("impasses" if isinstance(found, Impasse) else "plans")
     if isinstance(found, Impasse):
         assert not has_a_way(rollout), f"missed a way: {found.blockers}"
 

@@ -134,8 +134,8 @@ def test_old_dates_of_other_writers_are_in_one_calendar(spark, lake, types, conf
     lake.add("1.parquet", table)
     lake.add("2.parquet", table, use_deprecated_int96_timestamps=True)
 
-    for row in lake.scan(spark, types.struct(d="date", t="timestamp")).collect():
-        assert tuple(row) == (day, moment)
+    read = lake.scan(spark, types.struct(d="date", t="timestamp")).collect()
+    assert [tuple(row) for row in read] == 2 * [(day, moment)]
 
 
 def test_no_files_give_no_rows_and_all_columns(spark, lake, types):

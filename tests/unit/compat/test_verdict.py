@@ -5,6 +5,7 @@ import random
 import re
 
 import pytest
+from tests.support.reached import Reached
 
 from halocline.compat.answer import Answer
 from halocline.compat.features import features
@@ -18,6 +19,12 @@ from halocline.compat.support import support_of
 from halocline.compat.terms import Terms
 from halocline.compat.verdict import can, check
 from halocline.errors import IncompatibleError, InputError
+
+reached = Reached()
+NO_UPGRADES = {"athena", "bigquery", "delta-flink", "delta-rs", "halocline", "redshift"}
+"""Products of which no release is known that an upgrade helps with a feature of Delta."""
+NAME_NO_RELEASE = NO_UPGRADES | {"databricks-runtime", "snowflake"}
+"""Those of which no reason names the release from which on a feature is there."""
 
 VECTORS = "(3,7|R: deletionVectors|W: appendOnly,deletionVectors,invariants)"
 
@@ -285,14 +292,16 @@ def test_a_refusal_that_depends_on_use_hides_no_danger_where_use_is_not_known():
     "product", [name for name, each in Knowledge.load().products.items() if "delta" in each.formats]
 )
 def test_a_release_that_a_reason_names_is_not_silently_wrong_without_a_word(product):
-    known = Knowledge.load().product(product)
+    known, named = Knowledge.load().product(product), 0
     for operation, name in itertools.product(OPERATIONS, features("delta")):
         terms = Terms.using("delta", [name])
         for version in known.boundaries("delta", operation):
             for reason in can(Release(product, version), terms, operation).reasons:
                 since = re.search(r" from (\S+?)(, wrongly.*)?$", reason.text)
                 if since and reason.answer is Answer.REFUSED and "wrongly" not in reason.text:
+                    named += 1
                     assert not can(f"{product}@{since[1]}", terms, operation).wrong, f"{version}: {reason.text}"
+    assert (named > 0) == (product not in NAME_NO_RELEASE)
 
 
 def test_reasons_carry_the_source_of_the_fact():
@@ -341,7 +350,7 @@ def test_fix_of_a_feature_that_is_listed_and_not_in_use_yet_is_right_when_it_is(
     "product", [name for name, each in Knowledge.load().products.items() if "delta" in each.formats]
 )
 def test_no_release_is_proposed_that_is_wrong_once_a_listed_feature_is_in_use(product):
-    known = Knowledge.load().product(product)
+    known, proposed = Knowledge.load().product(product), 0
     for operation, name in itertools.product(OPERATIONS, features("delta")):
         terms = Terms(Protocol.of("delta", [name, "rowTracking"]), frozenset())
         used = terms.with_use_of([name])
@@ -349,9 +358,11 @@ def test_no_release_is_proposed_that_is_wrong_once_a_listed_feature_is_in_use(pr
             verdict = can(Release(product, version), terms, operation)
             fix = verdict.fix
             for upgrade in filter(None, [fix and fix.upgrade]):
+                proposed += 1
                 assert not can(upgrade, used, operation).wrong, f"{verdict!r}: {fix}"
             for both in filter(None, [fix and fix.together]):
                 assert name in both.drop or not can(both.upgrade, used, operation).wrong, f"{verdict!r}: {fix}"
+    assert (proposed > 0) == (product not in NO_UPGRADES)
 
 
 def test_a_proposed_fix_really_works():
@@ -506,6 +517,7 @@ def test_every_answer_tells_how_it_is_known(release, protocol, answer, evidence)
     assert verdict.to_dict()["evidence"] == evidence
 
 
+@reached.at_least(known=1_000)
 def test_every_answer_about_every_known_release_tells_how_it_is_known():
     """Whatever is asked: an answer that is not `unknown` rests on something."""
     for product in Knowledge.load().products.values():
@@ -516,7 +528,9 @@ def test_every_answer_about_every_known_release_tells_how_it_is_known():
                         if is_number(token):
                             continue
                         verdict = can(Release(product.name, version), Terms.using(format, [token]), operation)
-                        assert verdict.unknown or verdict.evidence is not None, verdict
+                        if not verdict.unknown:
+                            reached("known")
+                            assert verdict.evidence is not None, verdict
 
 
 def test_a_trial_makes_an_answer_a_measured_one(tmp_path):
@@ -543,6 +557,7 @@ PROTOCOLS = {
 }
 
 
+@reached.at_least(ok=10, refused=10)
 def test_every_answer_that_is_not_ok_has_a_reason_and_is_known_somehow():
     """Also if a finer operation goes wrong by a feature that may be in use."""
     for product in Knowledge.load().products.values():
@@ -550,5 +565,6 @@ def test_every_answer_that_is_not_ok_has_a_reason_and_is_known_somehow():
             for protocol in PROTOCOLS[format]:
                 for operation in ("read", "write"):
                     verdict = can(f"{product.name}@latest", protocol, operation)
+                    reached("ok" if verdict.ok else "refused")
                     assert bool(verdict.reasons) is not verdict.ok, verdict
                     assert (verdict.evidence is None) is verdict.unknown, verdict

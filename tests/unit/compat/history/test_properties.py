@@ -3,12 +3,15 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.support.reached import Reached
 
 from halocline.compat.answer import Answer
 from halocline.compat.history import History, Lifetime
 from halocline.errors import HaloclineError, MalformedError
 from halocline.spans import Span, SpanSet
 from halocline.versions import Version
+
+reached = Reached()
 
 numbers = st.integers(min_value=1, max_value=12)
 versions = numbers.map(lambda n: Version.of(1, n))
@@ -37,6 +40,7 @@ def test_check_and_both_ranges_always_agree(history, client, server):
     assert set(history.check(client=client, server=server).features) == required - provided
 
 
+@reached.at_least(below=10)
 @given(histories(), versions, versions)
 def test_server_below_the_minimum_is_never_ok(history, client, server):
     try:
@@ -44,19 +48,25 @@ def test_server_below_the_minimum_is_never_ok(history, client, server):
     except MalformedError:
         assert not history.servers_for(client)
     else:
-        assert server >= least or not history.check(client=client, server=server).ok
+        for below in (version for version in (server, *history.breakpoints()) if version < least):
+            reached("below")
+            assert not history.check(client=client, server=below).ok
 
 
+@reached.at_least(impossible=3, least=10)
 @given(histories(largest=1), versions)
 def test_minimum_server_of_plain_lifetimes_is_the_seed_rule(history, client):
     needed = [row.provided.spans[0].since for row in history.lifetimes if client in row.required and row.provided]
     if any(client in row.required and not row.provided for row in history.lifetimes):
+        reached("impossible")
         with pytest.raises(MalformedError):
             history.min_server(client)
     elif history.servers_for(client):
+        reached("least")
         assert history.min_server(client) == max(needed, default=Version.of(0, 0, 0))
 
 
+@reached.at_least(checked=10)
 @given(histories(), versions)
 def test_client_at_or_above_the_minimum_requires_nothing_that_was_removed(history, server):
     try:
@@ -64,6 +74,7 @@ def test_client_at_or_above_the_minimum_requires_nothing_that_was_removed(histor
     except HaloclineError:
         return
     for client in (v for v in (*history.breakpoints(), Version.of(1, 50)) if v >= least):
+        reached("checked")
         kinds = {reason.kind for reason in history.check(client=client, server=server).reasons}
         assert "removed" not in kinds, (client, server, least)
 
@@ -81,9 +92,11 @@ def test_lint_diff_and_changelog_work_on_every_history(history):
     assert history.changelog().startswith("# Changes of any")
 
 
+@reached.at_least(checked=10)
 @given(histories())
 def test_history_without_findings_about_order_has_a_minimum_everywhere(history):
     if any(finding.rule == "infinite-minimum" for finding in history.lint()):
         return
     for version in history.breakpoints():
+        reached("checked")
         assert history.min_server(version).known

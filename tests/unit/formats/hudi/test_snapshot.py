@@ -80,8 +80,9 @@ def test_columns_are_chosen_by_name():
 
 @pytest.mark.parametrize("query", ["snapshot", "read_optimized"])
 def test_columns_that_only_the_merge_needs_are_not_given(query):
-    for batch in made().snapshot.read(["name"], query=query):
-        assert batch.schema.names == ["name"]
+    batches = list(made().snapshot.read(["name"], query=query))
+    assert {tuple(batch.schema.names) for batch in batches} == {("name",)}
+    assert sum(batch.num_rows for batch in batches) > 0
 
 
 def test_a_dialect_is_one_of_two():

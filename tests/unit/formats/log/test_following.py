@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.support.reached import Reached
 
 from halocline.errors import MalformedError
 from halocline.formats.delta.commit.log_cleanup import expired_files
@@ -15,6 +16,8 @@ from halocline.formats.log.following import following
 from halocline.formats.log.names import DELTA
 from halocline.formats.log.segment import complete_checkpoints, find_segment, list_files
 from halocline.storage.local import LocalStore
+
+reached = Reached()
 
 KINDS = ("classic", "parts", "v2")
 
@@ -76,6 +79,7 @@ def lives(draw: st.DrawFn) -> list[tuple[str, object]]:
     return draw(st.lists(step, min_size=5, max_size=25))
 
 
+@reached.at_least(compared=30, alike=10)
 @settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(life=lives())
 def test_by_names_the_same_version_is_found_as_by_a_listing(life, tmp_path_factory):
@@ -97,6 +101,7 @@ def test_by_names_the_same_version_is_found_as_by_a_listing(life, tmp_path_facto
             found = following(log.store, DELTA, before)
             if found is None:
                 continue
+            reached("compared")
             assert (found.version, found.last_commit) == (listed.version, listed.last_commit)
             every = {entry.path: entry for entry in list_files(log.store, DELTA)}
             start = -1 if found.checkpoint is None else found.checkpoint.version
@@ -104,6 +109,7 @@ def test_by_names_the_same_version_is_found_as_by_a_listing(life, tmp_path_facto
             for entry in (*found.commits, *(found.checkpoint.files if found.checkpoint else ())):
                 assert every.get(entry.path) == entry, f"{entry.name} is not in the log"
             if found.checkpoint == listed.checkpoint:
+                reached("alike")
                 assert found.checksum == listed.checksum
                 assert found.commits == listed.commits
 

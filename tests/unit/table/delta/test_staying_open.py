@@ -12,12 +12,15 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
 from deltalake.exceptions import DeltaError
+from tests.support.reached import Reached
 
 from halocline.errors import HaloclineError
 from halocline.formats.delta.commit.log_cleanup import clean_log
 from halocline.formats.delta.snapshot.snapshot import Snapshot
 from halocline.storage.local import LocalStore
 from halocline.table import Table
+
+reached = Reached()
 
 STEPS = 30
 
@@ -99,6 +102,7 @@ def told(snapshot: Snapshot) -> tuple[object, ...]:
     return snapshot.version, snapshot.metadata, snapshot.protocol, dict(snapshot.domains), files, removed
 
 
+@reached.at_least(compared=20)
 @pytest.mark.parametrize("seed", range(3))
 def test_tables_that_stay_open_are_what_one_opened_anew_is(seed, tmp_path):
     world, done = World(tmp_path / "t", seed), []
@@ -112,3 +116,4 @@ def test_tables_that_stay_open_are_what_one_opened_anew_is(seed, tmp_path):
         for table in world.open:
             if world.chance.random() < 0.7:
                 assert told(table.snapshot()) == expected, f"after {done}"
+                reached("compared")

@@ -106,6 +106,7 @@ def walk(scenario: str):
 @pytest.mark.parametrize("scenario", SCENARIOS)
 def test_crash_after_any_operation_leaves_the_table_before_or_after(scenario):
     start, act, counted, allowed = walk(scenario)
+    assert counted.operations
     for operation in counted.operations:
         store = copied(start)
         with pytest.raises(CrashError, match=f"after operation {operation.number}:"):

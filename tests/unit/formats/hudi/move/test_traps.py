@@ -224,6 +224,7 @@ def test_no_checksum_of_a_local_disk_is_left_beside_a_file_that_a_move_changed(t
         with_checksums()
         before = {path: path.read_bytes() for path in (tmp_path / ".hoodie").rglob("*") if path.is_file()}
         table.config = move(table.store, to)
+        assert any(path.name.endswith(".crc") for path in before)
         for path in (tmp_path / ".hoodie").rglob(".*.crc"):
             beside = path.with_name(path.name.removeprefix(".").removesuffix(".crc"))
             assert before.get(beside) == beside.read_bytes(), f"{path.name} is that of another {beside.name}"
