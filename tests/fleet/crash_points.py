@@ -195,4 +195,5 @@ def only_look(fleet, belief):
 
 if __name__ == "__main__":
     coordinator.CLOCK_TOLERANCE_MS = 3_600_000  # here and not above: whoever collects tests imports this module
+    coordinator.token_hex = lambda size: "5" * 2 * size  # all forks write the same
     main(sys.argv[1])
