@@ -19,10 +19,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from halocline.formats.hudi.buckets import BucketIndex, bucket_file_id, bucket_of
-from halocline.formats.hudi.properties import FOLDER
 from halocline.formats.hudi.snapshot import HudiSnapshot
 from halocline.formats.hudi.timeline.metadata import WriteStat
 from halocline.formats.hudi.write.base_writer import check_keys
+from halocline.formats.hudi.write.files_aside import path_aside
 from halocline.formats.hudi.write.group_writer import GroupWriter, WriteTarget
 from halocline.formats.hudi.write.transaction import HudiWrite
 from halocline.storage.base import Store
@@ -30,8 +30,6 @@ from halocline.table.hudi.writing import check_not_clustering, targets_of
 
 KEY: Final = "__halocline_key"
 """The column of staged rows that holds their keys."""
-
-_STAGED: Final = f"{FOLDER}/.aux/halocline_rows"
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +66,7 @@ def stage_rows(
         ConstraintError: A row has no key, or one that releases of Apache Hudi place differently.
     """
     check_keys(keys)
-    file, sink = f"{_STAGED}/{time}/{uuid.uuid4()}.parquet", io.BytesIO()
+    file, sink = path_aside(time, f"{uuid.uuid4()}.parquet"), io.BytesIO()
     places = pa.table({"path": paths, "bucket": pa.array(index.of(keys), pa.int64())})
     staged, keyed = [], rows.append_column(KEY, keys)
     with pq.ParquetWriter(sink, keyed.schema) as writer:
@@ -114,12 +112,6 @@ def place_rows(
         stat = writer.write(target, rows.drop_columns([KEY]), keys, nothing, f"{number}-0-0", number)
         if stat is not None:
             yield stat
-
-
-def forget_rows(store: Store, pending: set[str]) -> None:
-    """Deletes rows that were put aside for writes that are not pending any more."""
-    found = [meta.path for meta in store.list(_STAGED)]
-    store.delete_many([path for path in found if path.removeprefix(f"{_STAGED}/").split("/")[0] not in pending])
 
 
 def _rows(store: Store, staged: StagedRows) -> pa.Table:

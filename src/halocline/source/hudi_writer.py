@@ -1,5 +1,8 @@
 """Rows added to a Hudi table through the data source: tasks write new file groups, and one commit makes them count.
 
+Each attempt of a task makes file groups of its own, which are put aside until it is known which attempt counts
+(`halocline.formats.hudi.write.files_aside`).
+
 Keys are not looked for, since no join can be made where this runs; `Table.upsert` does that. In a table with a bucket
 index nothing has to be looked for, and rows are merged when the write is committed (`halocline.source.hudi_staging`).
 Spark plans, writes and commits in processes of their own, so the heartbeat of the write names none of them: it is
@@ -26,13 +29,13 @@ from halocline.formats.hudi.record_keys import KeyColumns, stored_key, written_k
 from halocline.formats.hudi.table_schema import META_COLUMNS
 from halocline.formats.hudi.timeline.instant import order
 from halocline.formats.hudi.timeline.metadata import WriteStat
-from halocline.formats.hudi.timeline.timeline import HudiTimeline
+from halocline.formats.hudi.write.files_aside import forget_aside, move_into_place
 from halocline.formats.hudi.write.group_writer import GroupWriter, WriteTarget
 from halocline.formats.hudi.write.heartbeat import beat_once, beating, stop_beating
 from halocline.formats.hudi.write.transaction import HudiWrite
 from halocline.formats.log.commit import is_refused
 from halocline.schema.types import Struct
-from halocline.source.hudi_staging import StagedRows, forget_rows, place_rows, stage_rows
+from halocline.source.hudi_staging import StagedRows, place_rows, stage_rows
 from halocline.source.options import SourceOptions
 from halocline.spark.scan.packing import packed
 from halocline.spark.write.hudi_rows import attempt
@@ -118,7 +121,7 @@ class HudiRowSink:
     def _groups(
         self, write: HudiWrite, rows: pa.Table, keys: pa.Array, paths: pa.Array, attempt: tuple[int, int, int]
     ) -> Iterator[bytes]:
-        writer, nothing = replace(self.writer, instant=write.time), pa.array([], pa.string())
+        writer, nothing = replace(self.writer, instant=write.time, aside=True), pa.array([], pa.string())
         for path in paths.unique().to_pylist():
             chosen = pa.compute.equal(paths, path)
             write.prepare_partition(path)
@@ -144,6 +147,8 @@ class HudiRowSink:
         table = self.asked.opened(HudiOpened)
         with table.operation("write"):
             snapshot, stats = table.snapshot("write"), stats_of(messages)
+            with beating(table.store, write.time, own=False):
+                move_into_place(table.store, write.time, [each.path for each in stats if each.path])
             if staged := [each for message in messages if isinstance(message, StatsMessage) for each in message.staged]:
                 # What began before it is merged with; what began after it, and was faster, would be put behind it.
                 before = (each.time for each in snapshot.timeline.writes if order(each.time) < order(write.time))
@@ -163,10 +168,8 @@ class HudiRowSink:
             self._forget(write)
 
     def _forget(self, write: HudiWrite) -> None:
-        """Deletes what was put aside for this write, and for others that died."""
-        if self.index is not None:
-            timeline = HudiTimeline.load(write.store, write.config)
-            forget_rows(write.store, {each.time for each in timeline.instants if not each.is_completed})
+        """Deletes what was put aside for this write, and for others that died or came too late."""
+        forget_aside(write.store, write.config)
 
 
 @dataclass

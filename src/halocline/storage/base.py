@@ -155,6 +155,15 @@ class Store(ABC):
             ConflictError: The object was replaced or deleted since; nothing was written.
         """
 
+    def move(self, path: str, target: str) -> None:
+        """Gives an object another name, replacing what has that name; nobody else may write either meanwhile.
+
+        Raises:
+            NotFoundError: There is no such object.
+        """
+        self.put(target, self.get(path))
+        self.delete(path)
+
     @abstractmethod
     def delete(self, path: str) -> None:
         """Deletes an object; one that is not there is deleted already."""

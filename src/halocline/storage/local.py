@@ -148,6 +148,13 @@ class LocalStore(Store):
                     raise self._changed(path, expected=etag, found="no object" if status is None else _etag(status))
                 return self._replace(target, (data,), status)
 
+    def move(self, path: str, target: str) -> None:
+        with self._writing(target) as place, self._reading(path) as source:
+            _forget_checksum(source)
+            _forget_checksum(place)
+            os.replace(source, place)
+            self._sync_folder(os.path.dirname(place))
+
     def delete(self, path: str) -> None:
         with self._changing(path) as target:
             if _status(target) is None:

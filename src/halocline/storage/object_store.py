@@ -137,6 +137,13 @@ class ObjectStore(Store):
         except (AlreadyExistsError, NotFoundError) as error:  # what some services call a lost race, or no object
             raise self._changed(path) from error
 
+    def move(self, path: str, target: str) -> None:
+        try:
+            self._do(path, lambda: obstore.copy(self._store, checked_path(path), checked_path(target)))
+        except InputError:  # services copy no more than some GiB at once
+            self.put(target, self.get(path))
+        self.delete(path)
+
     def delete(self, path: str) -> None:
         try:
             self._do(path, lambda: obstore.delete(self._store, checked_path(path)))

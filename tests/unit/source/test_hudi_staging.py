@@ -88,7 +88,7 @@ def test_rows_stay_if_what_follows_their_commit_fails(tmp_path, monkeypatch):
     def failing(*_):
         raise NotFoundError("somebody was faster")
 
-    monkeypatch.setattr("halocline.source.hudi_writer.forget_rows", failing)
+    monkeypatch.setattr("halocline.source.hudi_writer.forget_aside", failing)
     with pytest.raises(NotFoundError):
         writer.commit(told)
     assert len(shown(maker.snapshot.read())) == 4

@@ -184,6 +184,24 @@ def test_put_if_match_accepts_the_etag_of_a_listing(store):
     assert store.get("a") == b"two"
 
 
+@pytest.mark.parametrize("path", ["a", *AWKWARD])
+def test_a_moved_object_has_another_name_and_replaces_what_had_it(store, path):
+    store.put("from/" + path, b"moved")
+    store.put("into/" + path, b"before")
+    store.move("from/" + path, "into/" + path)
+    assert paths(store.list()) == ["into/" + path]
+    assert store.get("into/" + path) == b"moved"
+
+
+def test_a_missing_object_cannot_be_moved(store):
+    store.put("b", b"stays")
+    with pytest.raises(NotFoundError):
+        store.move("a", "folder/b")
+    with pytest.raises(NotFoundError):
+        store.move("a", "b")
+    assert paths(store.list()) == ["b"]
+
+
 def test_delete_twice_is_delete_once(store):
     store.put("a/b", b"x")
     store.delete("a/b")

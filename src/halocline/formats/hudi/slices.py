@@ -12,6 +12,10 @@ A slice without a base file continues the one before it: while a compaction is p
 the slice that it will make. In layout 1 that slice is there as soon as the compaction is planned, because its instant
 is the name of the next log file. Files of instants that did not take effect are left out here where the file's name
 tells, and block by block where it does not.
+
+An attempt of a task that lost, and was done with its file when the write had been completed, has left a base file that
+the commit does not name. It does not count. Its name tells of it: the file of the attempt that won has the same task
+and stage in its token. So commits are asked only about such files.
 """
 
 from __future__ import annotations
@@ -22,7 +26,8 @@ from dataclasses import dataclass
 
 from halocline.formats.hudi.names import BaseFile, LogFile, parse_data_file
 from halocline.formats.hudi.properties import FOLDER
-from halocline.formats.hudi.timeline.instant import order
+from halocline.formats.hudi.timeline.instant import WRITES, order
+from halocline.formats.hudi.timeline.metadata import CommitMetadata
 from halocline.formats.hudi.timeline.timeline import HudiTimeline
 from halocline.storage.base import Store
 
@@ -113,10 +118,12 @@ def file_groups(timeline: HudiTimeline, files: Iterable[BaseFile | LogFile]) -> 
     Change data is left out; it is found by what commits say.
     """
     members: dict[tuple[str, str], tuple[list[BaseFile], list[LogFile]]] = {}
-    for each in files:
+    listed = list(files)
+    uncounted = _uncounted(timeline, listed)
+    for each in listed:
         bases, logs = members.setdefault((each.partition, each.file_id), ([], []))
         if isinstance(each, BaseFile):
-            if each.instant in timeline.committed:
+            if each.instant in timeline.committed and each not in uncounted:
                 bases.append(each)
         elif not each.is_change_data:
             logs.append(each)
@@ -133,7 +140,7 @@ def log_order(log: LogFile) -> tuple[str, int, tuple[int, ...]]:
 def _group(
     timeline: HudiTimeline, partition: str, file_id: str, bases: list[BaseFile], logs: list[LogFile]
 ) -> FileGroup:
-    by_instant = {each.instant: each for each in _chosen(timeline, bases)}
+    by_instant = {each.instant: each for each in sorted(bases, key=lambda each: each.path)}
     attached: dict[str, list[LogFile]] = {instant: [] for instant in by_instant}
     if timeline.config.layout == 1 and (planned := timeline.planned_compactions.get((partition, file_id))):
         attached[planned] = []
@@ -161,18 +168,30 @@ def _slice_of(timeline: HudiTimeline, log: LogFile, keys: list[str]) -> str | No
     return keys[before - 1] if before else log.instant
 
 
-def _chosen(timeline: HudiTimeline, bases: list[BaseFile]) -> Iterator[BaseFile]:
-    """One base file per instant. Where several attempts left one, the commit says which; the last one if it is gone."""
-    found: dict[str, list[BaseFile]] = {}
-    for each in bases:
-        found.setdefault(each.instant, []).append(each)
-    for instant, candidates in found.items():
-        if len(candidates) > 1:
-            entry = next((each for each in timeline.writes if each.time == instant), None)
-            if entry is not None:
-                written = {stat.path for _, stat in timeline.commit_metadata(entry).stats}
-                candidates = [each for each in candidates if each.path in written] or candidates
-        yield candidates[-1]
+def _uncounted(timeline: HudiTimeline, files: Iterable[BaseFile | LogFile]) -> set[BaseFile]:
+    """Base files of attempts that lost: of several attempts of a task, or of a group, those that no commit names."""
+    rivals: dict[tuple[str, ...], list[BaseFile]] = {}
+    for each in files:
+        if isinstance(each, BaseFile) and each.instant in timeline.committed:
+            rivals.setdefault((each.instant, each.partition, each.file_id), []).append(each)
+            task, stage, *attempt = each.token.split("-")[:3] + [""] * 3
+            if attempt[0]:
+                rivals.setdefault((each.instant, task, stage, ""), []).append(each)
+    doubtful = [rival for rival in rivals.values() if len({each.token for each in rival}) > 1]
+    named = _named(timeline, {rival[0].instant for rival in doubtful})
+    settled = [rival for rival in doubtful if any(each.path in named for each in rival)]
+    return {each for rival in settled for each in rival if each.path not in named}
+
+
+def _named(timeline: HudiTimeline, times: set[str]) -> set[str]:
+    """The files that commits name, of those that can still be found."""
+    if not times:
+        return set()
+    found = {each.time: timeline.commit_metadata(each) for each in timeline.writes if each.time in times}
+    if left := times - found.keys():
+        history = (each for each in timeline.history() if each.time in left and each.action in WRITES and each.body)
+        found |= {each.time: CommitMetadata.parse(each.body, f"{each.time} in the history") for each in history}
+    return {stat.path for commit in found.values() for _, stat in commit.stats if stat.path}
 
 
 def _outside(store: Store) -> Iterator[tuple[str, int]]:

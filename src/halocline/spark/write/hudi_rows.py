@@ -25,6 +25,7 @@ from halocline.formats.hudi.record_keys import KeyColumns
 from halocline.formats.hudi.slices import FileSlice
 from halocline.formats.hudi.timeline.metadata import WriteStat
 from halocline.formats.hudi.write.base_writer import check_keys
+from halocline.formats.hudi.write.files_aside import move_into_place
 from halocline.formats.hudi.write.group_writer import GroupWriter, WriteTarget
 from halocline.schema.arrow import arrow_schema, struct_of_arrow
 from halocline.schema.types import Field, Primitive, Struct
@@ -243,6 +244,7 @@ def write_groups(df: DataFrame, targets: Sequence[WriteTarget], writer: GroupWri
         writer: What writes a group.
     """
     columns = [name for name in writer.reader.schema.names if not name.startswith("_hoodie_")]
+    tasks = replace(writer, aside=True)
 
     def write(table: pa.Table) -> pa.Table:
         numbers = attempt()
@@ -250,7 +252,7 @@ def write_groups(df: DataFrame, targets: Sequence[WriteTarget], writer: GroupWri
         gone = table[DELETED].combine_chunks() if DELETED in table.schema.names else None
         rows = table if gone is None else table.filter(pa.compute.invert(gone))
         dead = table.slice(0, 0) if gone is None else table.filter(gone)
-        stat = writer.write(
+        stat = tasks.write(
             target,
             rows.select(columns),
             rows[KEY].combine_chunks(),
@@ -261,7 +263,9 @@ def write_groups(df: DataFrame, targets: Sequence[WriteTarget], writer: GroupWri
         return pa.table({"stat": pa.array([] if stat is None else [msgspec.json.encode(stat)], pa.binary())})
 
     found = df.groupBy(GROUP).applyInArrow(write, _STAT).collect()
-    return [msgspec.json.decode(row[0], type=WriteStat) for row in found]
+    stats = [msgspec.json.decode(row[0], type=WriteStat) for row in found]
+    move_into_place(writer.store, writer.instant, [each.path for each in stats if each.path])
+    return stats
 
 
 def attempt() -> tuple[int, int, int]:

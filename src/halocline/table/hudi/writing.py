@@ -34,6 +34,7 @@ from halocline.formats.hudi.timeline.instant import (
 )
 from halocline.formats.hudi.timeline.metadata import ReplacePlan, WriteStat
 from halocline.formats.hudi.timeline.timeline import HudiTimeline
+from halocline.formats.hudi.write.files_aside import take_back_aside
 from halocline.formats.hudi.write.group_writer import GroupWriter, WriteTarget
 from halocline.formats.hudi.write.heartbeat import beating, take_back_failed
 from halocline.formats.hudi.write.markers import delete_markers, marked_files
@@ -243,6 +244,7 @@ def take_back(store: Store, write: HudiWrite) -> None:
             roll_back(store, write.config, write.instant)
         return
     store.delete_many([path for path, _ in marked_files(store, write.time)])
+    take_back_aside(store, write.time)
     delete_markers(store, write.time)
 
 

@@ -145,3 +145,26 @@ def test_groups_are_told_apart_by_partition_and_id():
 def test_change_data_is_no_part_of_a_slice():
     (group,) = groups_of(6, ["10.commit"], ["a_1_10.parquet", ".a_10.log.1_0-0-1.cdc"])
     assert shown(group) == ("10", [])
+
+
+LATE = ["10.commit", "10.commit.requested", "10.inflight"]
+
+
+def body_naming(*paths: str) -> bytes:
+    stats = [{"fileId": path.split("_")[0], "path": path} for path in paths]
+    return json.dumps({"partitionToWriteStats": {"": stats}, "operationType": "INSERT"}).encode()
+
+
+@pytest.mark.parametrize("version", [6, 8])
+def test_the_file_of_an_attempt_that_was_late_is_no_group_of_its_own(version):
+    names = LATE if version == 6 else ["10_11.commit", "10.commit.requested", "10.commit.inflight"]
+    counts = ["a-0_0-5-7_10.parquet", "b-0_1-5-8_10.parquet", "c-0_0-6-9_10.parquet"]
+    groups = groups_of(version, names, [*counts, "late-0_1-5-9_10.parquet"], body_naming(*counts))
+    assert [each.file_id for each in groups] == ["a-0", "b-0", "c-0"], "tasks of other stages are no attempts"
+
+
+def test_files_of_one_attempt_count_all_and_nothing_is_left_out_where_the_commit_names_none():
+    several = ["a-0_0-5-7_10.parquet", "b-0_0-5-7_10.parquet"]
+    assert len(groups_of(6, LATE, several, b"not read")) == 2
+    rivals = ["a-0_0-5-7_10.parquet", "b-0_0-5-8_10.parquet"]
+    assert len(groups_of(6, LATE, rivals, body_naming("c-0_1-5-9_10.parquet"))) == 2

@@ -238,7 +238,7 @@ class _Clusterer:
         if self.sort_by:
             rows = rows.sort_by([(name, "ascending") for name in self.sort_by])
         return write_base_file(
-            self.store, rows, partition=slices[0].partition, file_id=file_id, token=token, instant=self.time
+            self.store, rows, partition=slices[0].partition, file_id=file_id, token=token, instant=self.time, aside=True
         )
 
 

@@ -270,6 +270,7 @@ class _Compactor:
             instant=self.time,
             previous=slice.instant,
             counts=(0, rows.num_rows, 0),
+            aside=True,
         )
 
 

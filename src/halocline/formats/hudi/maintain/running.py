@@ -1,9 +1,9 @@
 """Running a table service that is planned: alone, in parts, and completed under the lock.
 
 What a plan names is cut into parts, one new base file each, and a *runner* does them: in this process one after the
-other, or in tasks of an engine. A part that is tried twice leaves two files; what was not counted goes before the
-service is completed. While it runs it keeps a heartbeat, so that nobody else runs the same plan meanwhile: who runs it
-again after a crash first removes what was written.
+other, or in tasks of an engine. A part that is tried twice leaves two files, put aside until it is known which counts
+(`halocline.formats.hudi.write.files_aside`). While it runs it keeps a heartbeat, so that nobody else runs the same plan
+meanwhile: who runs it again after a crash first removes what was written.
 """
 
 from __future__ import annotations
@@ -20,9 +20,10 @@ from halocline.formats.hudi.timeline.instant import LOG_COMPACTION, HudiInstant
 from halocline.formats.hudi.timeline.metadata import CommitMetadata, WriteStat
 from halocline.formats.hudi.timeline.timeline import HudiTimeline
 from halocline.formats.hudi.write.commit_body import encode_commit
+from halocline.formats.hudi.write.files_aside import move_into_place, take_back_aside
 from halocline.formats.hudi.write.heartbeat import beating, is_alive
 from halocline.formats.hudi.write.instants import put_completed, put_inflight
-from halocline.formats.hudi.write.markers import delete_markers, marked_files
+from halocline.formats.hudi.write.markers import delete_markers
 from halocline.storage.base import Store
 
 Work: TypeAlias = Callable[[Any, str], WriteStat]
@@ -115,8 +116,7 @@ def complete(
         lock: What every writer of the table holds meanwhile.
         check: What has to hold when the lock is held.
     """
-    written = {stat.path for _, stat in metadata.stats}
-    store.delete_many([path for path, _ in marked_files(store, instant.time) if path not in written])
+    move_into_place(store, instant.time, [stat.path for _, stat in metadata.stats if stat.path])
     with lock or nullcontext():
         check()
         done = put_completed(store, config, instant, encode_commit(metadata, action, config.layout))
@@ -128,3 +128,4 @@ def remove_leftovers(store: Store, time: str) -> None:
     """Removes base files of an attempt that died: two files of one group and instant confuse readers."""
     found = (each for each in data_files(store) if isinstance(each, BaseFile) and each.instant == time)
     store.delete_many([each.path for each in found])
+    take_back_aside(store, time)

@@ -17,6 +17,7 @@ from halocline.formats.hudi.record_keys import RECORD_KEY
 from halocline.formats.hudi.table_schema import META_COLUMNS
 from halocline.formats.hudi.timeline.metadata import WriteStat
 from halocline.formats.hudi.write.bloom_filter import TYPE_CODE, bloom_filter
+from halocline.formats.hudi.write.files_aside import path_aside
 from halocline.formats.hudi.write.markers import MarkerKind, put_marker
 from halocline.storage.base import Store
 
@@ -82,6 +83,7 @@ def write_base_file(
     previous_base: BaseFile | None = None,
     counts: tuple[int, int, int] | None = None,
     changes: Mapping[str, int] | None = None,
+    aside: bool = False,
 ) -> WriteStat:
     """Writes a base file, and says what it wrote.
 
@@ -96,15 +98,17 @@ def write_base_file(
         previous_base: The base file that it is made from, if there is one.
         counts: How many rows are new, were updated and were deleted; all are new if not given.
         changes: The change files that tell of them, with their sizes.
+        aside: Whether the file is put aside until it is known to count (see `files_aside`).
     """
     name = base_file_name(file_id, token, instant)
     path = f"{partition}/{name}" if partition else name
-    put_marker(store, instant, path, MarkerKind.CREATE if previous is None else MarkerKind.MERGE)
+    if not aside:
+        put_marker(store, instant, path, MarkerKind.CREATE if previous is None else MarkerKind.MERGE)
     if META_COLUMNS[-1] in rows.schema.names:
         at = rows.schema.get_field_index(META_COLUMNS[-1])
         rows = rows.set_column(at, META_COLUMNS[-1], pa.repeat(name, rows.num_rows))
     data = _encoded(rows)
-    store.put(path, data)
+    store.put(path_aside(instant, path) if aside else path, data)
     inserted, updated, deleted = counts or (rows.num_rows, 0, 0)
     return WriteStat(
         file_id=file_id,

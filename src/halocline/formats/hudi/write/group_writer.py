@@ -61,6 +61,7 @@ class GroupWriter:
         schema: Those columns as Avro's JSON, without the meta columns.
         instant: The instant of the write.
         unique: Whether rows with the same key become one.
+        aside: Whether base files are put aside until they are known to count (see `files_aside`).
     """
 
     store: Store
@@ -69,6 +70,7 @@ class GroupWriter:
     schema: str
     instant: str
     unique: bool = True
+    aside: bool = False
 
     def write(
         self, target: WriteTarget, rows: pa.Table, keys: pa.Array, deletes: pa.Array, token: str, task: int = 0
@@ -194,4 +196,5 @@ class GroupWriter:
             previous_base=None if previous is None else previous.base,
             counts=counts,
             changes=changes,
+            aside=self.aside,
         )

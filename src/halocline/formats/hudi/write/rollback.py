@@ -31,6 +31,7 @@ from halocline.formats.hudi.timeline.instant import (
 from halocline.formats.hudi.timeline.metadata import RollbackPlan
 from halocline.formats.hudi.timeline.timeline import HudiTimeline
 from halocline.formats.hudi.write import schemas
+from halocline.formats.hudi.write.files_aside import take_back_aside
 from halocline.formats.hudi.write.instants import put_completed, put_inflight, put_requested
 from halocline.formats.hudi.write.log_files import put_log_file
 from halocline.formats.hudi.write.markers import delete_markers, marked_files
@@ -80,6 +81,7 @@ def roll_back(store: Store, config: HudiTableConfig, failed: HudiInstant) -> Hud
             store.delete(file.path)
             said["successDeleteFiles"].append(file.path)
     done = _completed(store, config, rollback, failed, partitions)
+    take_back_aside(store, failed.time)
     delete_markers(store, failed.time)
     for each in (*begun[1:], failed):
         for state in (InstantState.INFLIGHT, InstantState.REQUESTED):

@@ -1,0 +1,78 @@
+"""Attempts of tasks that lost, and are done with their files before the write is completed or long after it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hudi import HudiReadOptions, HudiTableBuilder
+from tests.support.hudi_tables import COLUMNS, HudiTableMaker, rows, shown
+
+from halocline.errors import HaloclineError
+from halocline.formats.hudi.configuration import TableType
+from halocline.formats.hudi.slices import data_files
+from halocline.formats.hudi.write.files_aside import move_into_place
+from halocline.schema.arrow import struct_of_arrow
+from halocline.source.hudi_writer import HudiWriter, stats_of
+from halocline.source.options import SourceOptions
+from halocline.storage import open_store
+
+KINDS = [(6, TableType.COPY_ON_WRITE), (8, TableType.MERGE_ON_READ), (9, TableType.COPY_ON_WRITE)]
+
+
+def begun(path: Path) -> HudiWriter:
+    return HudiWriter.open(SourceOptions.read({"path": str(path)}), struct_of_arrow(COLUMNS), overwrite=False)
+
+
+def written(writer: HudiWriter, *tasks) -> list:
+    """What tasks with these rows tell."""
+    return [writer.write(iter(each.to_batches())) for each in tasks]
+
+
+def named_by_commits(maker: HudiTableMaker) -> list[str]:
+    """The files that completed writes name."""
+    commits = maker.snapshot.timeline.metadata_of_writes()
+    return sorted(stat.path for _, commit in commits for _, stat in commit.stats)
+
+
+def read_by_hudi_rs(path: Path) -> list[tuple[str, int, str]]:
+    return shown(HudiTableBuilder.from_base_uri(str(path)).build().read(HudiReadOptions()))
+
+
+@pytest.mark.parametrize("is_late", [False, True], ids=["before the commit", "after the commit"])
+@pytest.mark.parametrize(("version", "type"), KINDS)
+def test_an_attempt_that_lost_leaves_no_row_wherever_readers_list_files(tmp_path, version, type, is_late):
+    maker = HudiTableMaker.create(open_store(tmp_path), version, type)
+    writer, lost = begun(tmp_path), rows(range(4), 100, "a").to_batches()
+    told = written(writer, rows(range(4), 100, "a"))
+    if not is_late:
+        writer.write(iter(lost))
+    writer.commit(told)
+    if is_late:
+        writer.write(iter(lost))
+    found = [each.path for each in data_files(maker.store)]
+    assert sorted(found) == named_by_commits(maker)
+    expected = [(f"k{each}", 100, f"a{each}") for each in range(4)]
+    assert shown(maker.snapshot.read()) == expected
+    assert read_by_hudi_rs(tmp_path) == expected
+    again = begun(tmp_path)
+    again.commit(written(again, rows([9], 100, "a")))
+    assert list(maker.store.list(".hoodie/.aux")) == [], "what came too late goes with the next write"
+
+
+@pytest.mark.parametrize(("version", "type"), KINDS)
+def test_a_writer_that_dies_while_it_moves_files_into_place_leaves_none_that_counts(tmp_path, version, type):
+    maker = HudiTableMaker.create(open_store(tmp_path), version, type)
+    writer = begun(tmp_path)
+    stats = stats_of(written(writer, rows(range(4), 100, "a")))
+    time = writer.begun.time
+    move_into_place(maker.store, time, [stats[0].path])
+    assert maker.snapshot.slices == ()
+    maker.store.delete_many([meta.path for meta in maker.store.list(".hoodie/.heartbeat")])
+    other = begun(tmp_path)  # as the next write does, for which the first one is dead
+    other.commit(written(other, rows([9], 100, "a")))
+    assert shown(maker.snapshot.read()) == [("k9", 100, "a9")]
+    assert list(maker.store.list(".hoodie/.aux")) == []
+    with pytest.raises(HaloclineError, match="taken back"):
+        writer.commit(written(writer, rows(range(4), 100, "a")))
+    assert shown(maker.snapshot.read()) == [("k9", 100, "a9")]
