@@ -32,7 +32,7 @@ from halocline.formats.hudi.configuration import HudiTableConfig, KeyGeneratorTy
 from halocline.formats.hudi.names import BaseFile, LogFile
 from halocline.formats.hudi.partition_folders import DEFAULT_PARTITION, path_problem
 from halocline.formats.hudi.properties import CHECKSUM, FILES, FOLDER, checksum, encode, read_properties
-from halocline.formats.hudi.slices import FileGroup, data_files, file_groups, files_beside_timeline
+from halocline.formats.hudi.slices import FileGroup, data_files, file_groups, files_beside_timeline, late_files
 from halocline.formats.hudi.snapshot import HudiSnapshot
 from halocline.formats.hudi.terms import newest_schema, terms_of
 from halocline.formats.hudi.timeline.instant import WRITES
@@ -52,6 +52,7 @@ HURTS: Final[Mapping[str, str]] = {
     "COLUMN_NAMES": "clients that parse the schema by Avro's rules do not open the table",
     "PARTITION_MISTAKEN": "clients leave rows of that partition out, show other values, or read nothing",
     "FILES_LOST": "readers find fewer rows than were written, some of them without a word",
+    "LATE_FILES": "clients that list folders find the rows of those files twice, or refuse the table",
     "PENDING_WRITES": "what they wrote takes room and counts for nobody; the next writer takes them back",
 }
 """The codes of findings, and whom each one hurts."""
@@ -170,6 +171,9 @@ def _findings(store: Store, config: HudiTableConfig) -> Iterator[HudiFinding]:
     if lost := _lost(timeline, files):
         what = f"{len(lost)} files of completed writes are not there, the first {lost[0]}"
         yield HudiFinding("FILES_LOST", what, by_hand="restore them from a copy")
+    if late := sorted(each.path for each in late_files(timeline, files)):
+        what = f"{len(late)} files of attempts that came too late lie beside those that count, the first {late[0]}"
+        yield HudiFinding("LATE_FILES", what, by_hand="clean()")
     pending = [each for each in timeline.instants if not each.is_completed and each.is_write]
     if pending:
         hand = "write to the table, or run the table service that is pending"

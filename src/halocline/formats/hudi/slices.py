@@ -119,16 +119,37 @@ def file_groups(timeline: HudiTimeline, files: Iterable[BaseFile | LogFile]) -> 
     """
     members: dict[tuple[str, str], tuple[list[BaseFile], list[LogFile]]] = {}
     listed = list(files)
-    uncounted = _uncounted(timeline, listed)
+    late = late_files(timeline, listed)
     for each in listed:
         bases, logs = members.setdefault((each.partition, each.file_id), ([], []))
         if isinstance(each, BaseFile):
-            if each.instant in timeline.committed and each not in uncounted:
+            if each.instant in timeline.committed and each not in late:
                 bases.append(each)
         elif not each.is_change_data:
             logs.append(each)
     groups = (_group(timeline, *key, *found) for key, found in sorted(members.items()))
     return [group for group in groups if group.slices]
+
+
+def late_files(timeline: HudiTimeline, files: Iterable[BaseFile | LogFile]) -> set[BaseFile]:
+    """The base files that the commit of their instant does not name, though it names another attempt's.
+
+    That is one of the same task, or of the same file group.
+
+    Raises:
+        MalformedError: What commits say about such files is damaged.
+    """
+    rivals: dict[tuple[str, ...], list[BaseFile]] = {}
+    for each in files:
+        if isinstance(each, BaseFile) and each.instant in timeline.committed:
+            rivals.setdefault((each.instant, each.partition, each.file_id), []).append(each)
+            task, stage, *attempt = each.token.split("-")[:3] + [""] * 3
+            if attempt[0]:
+                rivals.setdefault((each.instant, task, stage, ""), []).append(each)
+    doubtful = [rival for rival in rivals.values() if len({each.token for each in rival}) > 1]
+    named = _named(timeline, {rival[0].instant for rival in doubtful})
+    settled = [rival for rival in doubtful if any(each.path in named for each in rival)]
+    return {each for rival in settled for each in rival if each.path not in named}
 
 
 def log_order(log: LogFile) -> tuple[str, int, tuple[int, ...]]:
@@ -166,21 +187,6 @@ def _slice_of(timeline: HudiTimeline, log: LogFile, keys: list[str]) -> str | No
     completion = timeline.completion_of(log.instant) or log.instant
     before = bisect_right(keys, order(completion), key=order)
     return keys[before - 1] if before else log.instant
-
-
-def _uncounted(timeline: HudiTimeline, files: Iterable[BaseFile | LogFile]) -> set[BaseFile]:
-    """Base files of attempts that lost: of several attempts of a task, or of a group, those that no commit names."""
-    rivals: dict[tuple[str, ...], list[BaseFile]] = {}
-    for each in files:
-        if isinstance(each, BaseFile) and each.instant in timeline.committed:
-            rivals.setdefault((each.instant, each.partition, each.file_id), []).append(each)
-            task, stage, *attempt = each.token.split("-")[:3] + [""] * 3
-            if attempt[0]:
-                rivals.setdefault((each.instant, task, stage, ""), []).append(each)
-    doubtful = [rival for rival in rivals.values() if len({each.token for each in rival}) > 1]
-    named = _named(timeline, {rival[0].instant for rival in doubtful})
-    settled = [rival for rival in doubtful if any(each.path in named for each in rival)]
-    return {each for rival in settled for each in rival if each.path not in named}
 
 
 def _named(timeline: HudiTimeline, times: set[str]) -> set[str]:

@@ -5,12 +5,15 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 import pytest
-from tests.support.hudi_tables import HudiTableMaker
+from tests.support.hudi_tables import HudiTableMaker, shown
 
 from halocline.errors import ConflictError
 from halocline.formats.hudi.configuration import MergeMode, TableType
 from halocline.formats.hudi.lint import HURTS, fix, lint
+from halocline.formats.hudi.maintain.archiving import archive
+from halocline.formats.hudi.maintain.cleaning import clean
 from halocline.formats.hudi.properties import encode, properties
+from halocline.formats.hudi.slices import data_files
 from halocline.storage.memory import MemoryStore
 
 
@@ -80,3 +83,26 @@ def test_properties_that_another_writer_replaces_are_left_alone():
 
 def test_every_code_says_whom_it_hurts():
     assert all(HURTS.values())
+
+
+@pytest.mark.parametrize("version", [6, 8, 9])
+def test_files_of_attempts_that_came_too_late_are_named_and_cleaned_away(version):
+    made = table(version, TableType.COPY_ON_WRITE)
+    before = shown(made.snapshot.read())
+    (file, *_) = data_files(made.store)
+    task, stage, attempt = file.token.split("-")
+    other_group = file.path.replace(file.file_id, "other-0")
+    for path in (file.path, other_group):
+        late = path.replace(file.token, f"{task}-{stage}-{int(attempt) + 9}")
+        made.store.put(late, made.store.get(file.path))
+    assert shown(made.snapshot.read()) == before
+    (finding,) = lint(made.store).findings
+    assert (finding.code, finding.by_hand) == ("LATE_FILES", "clean()")
+    assert "2 files" in finding.what
+    archived = (made.upsert([9 + each], 200, "b") for each in range(4))
+    times = [*archived]
+    assert archive(made.store, keep=1, at_most=2)
+    assert len(shown(made.snapshot.read())) == len(before) + len(times), "nor do they count once the commit is archived"
+    clean(made.store)
+    assert codes(made) == []
+    assert len(shown(made.snapshot.read())) == len(before) + len(times)

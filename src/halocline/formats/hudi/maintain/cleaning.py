@@ -5,7 +5,7 @@ of each file group. Kept in any case are files that a savepoint names, and file 
 clustering is to rewrite. A file group that was replaced goes as a whole, once no instant that stays can see it.
 
 A cleaning is planned, and the plan is done: run again after a crash, it deletes the same files. What writers that were
-killed have left half-written goes as well, planned or not.
+killed have left half-written goes as well, planned or not, and so do files of attempts that came too late to count.
 """
 
 from __future__ import annotations
@@ -20,12 +20,13 @@ from halocline.errors import InputError
 from halocline.formats.hudi.avro.containers import write_record
 from halocline.formats.hudi.maintain.compaction import planned_groups
 from halocline.formats.hudi.names import BaseFile, LogFile
-from halocline.formats.hudi.slices import FileGroup, data_files, file_groups
+from halocline.formats.hudi.slices import FileGroup, data_files, file_groups, late_files
 from halocline.formats.hudi.snapshot import HudiSnapshot
 from halocline.formats.hudi.timeline.instant import CLEAN, SAVEPOINT, HudiInstant, order
 from halocline.formats.hudi.timeline.metadata import CleanerPlan, SavepointMetadata
 from halocline.formats.hudi.timeline.timeline import HudiTimeline
 from halocline.formats.hudi.write import schemas
+from halocline.formats.hudi.write.files_aside import forget_aside
 from halocline.formats.hudi.write.instants import put_completed, put_inflight, put_requested
 from halocline.formats.hudi.write.metadata_table import retire_metadata_table
 from halocline.storage.base import Store
@@ -77,6 +78,9 @@ def clean(store: Store, *, policy: CleaningPolicy | str = CleaningPolicy.COMMITS
     done: HudiInstant | None = None
     if plan.files:
         done = run_cleaning(store, put_requested(store, snapshot.config, CLEAN, _encoded(plan, snapshot)))
+    kept, late = _savepointed(snapshot.timeline), late_files(snapshot.timeline, data_files(store))
+    store.delete_many(sorted(each.path for each in late if each.path not in kept))
+    forget_aside(store, snapshot.config)
     store.sweep(time.time_ns() // 1_000_000)
     return done
 
