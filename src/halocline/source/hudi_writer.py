@@ -168,8 +168,12 @@ class HudiRowSink:
             self._forget(write)
 
     def _forget(self, write: HudiWrite) -> None:
-        """Deletes what was put aside for this write, and for others that died or came too late."""
-        forget_aside(write.store, write.config)
+        """Deletes what was put aside for this write, and for others that died or came too late.
+
+        What is left of it is seen by nobody, and does not make a failure of a write that has been completed.
+        """
+        with contextlib.suppress(HaloclineError):
+            forget_aside(write.store, write.config)
 
 
 @dataclass

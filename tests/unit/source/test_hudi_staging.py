@@ -80,7 +80,7 @@ def test_rows_stay_if_nobody_knows_whether_they_were_committed(tmp_path, monkeyp
     assert len(shown(maker.snapshot.read())) == 4
 
 
-def test_rows_stay_if_what_follows_their_commit_fails(tmp_path, monkeypatch):
+def test_a_write_that_has_been_completed_does_not_fail_for_what_it_leaves_aside(tmp_path, monkeypatch):
     maker = made(tmp_path, *KINDS[1])
     writer = begun(tmp_path)
     told = written(writer, rows(range(4), 100, "a"))
@@ -89,8 +89,7 @@ def test_rows_stay_if_what_follows_their_commit_fails(tmp_path, monkeypatch):
         raise NotFoundError("somebody was faster")
 
     monkeypatch.setattr("halocline.source.hudi_writer.forget_aside", failing)
-    with pytest.raises(NotFoundError):
-        writer.commit(told)
+    writer.commit(told)
     assert len(shown(maker.snapshot.read())) == 4
 
 
