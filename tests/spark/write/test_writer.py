@@ -241,6 +241,14 @@ def test_text_that_reads_like_the_folder_of_null_is_kept_apart_from_null(spark, 
     assert found == dict(enumerate(texts))
 
 
+@pytest.mark.parametrize("value", ["x" * 300, "é" * 200, "a\0b"])
+def test_a_partition_value_that_the_disk_cannot_name_is_refused_and_leaves_nothing(spark, tmp_path, types, value):
+    df = spark.createDataFrame([(1, "at"), (2, value)], "id INT, p STRING")
+    with pytest.raises(InputError, match=r"no name of a folder|too long|NUL"):
+        written(df, tmp_path, types.struct(id="integer", p="string"), partition_columns=["p"])
+    assert files_below(tmp_path) == []
+
+
 def test_bytes_that_are_no_text_cannot_be_a_partition_value(spark, tmp_path, types):
     df = spark.sql("SELECT 1L id, X'FF' p")
 

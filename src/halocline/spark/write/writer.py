@@ -19,7 +19,7 @@ import time
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Final
 
-from halocline.errors import HaloclineError, StorageFullError
+from halocline.errors import ConstraintError, HaloclineError, StorageFullError
 from halocline.formats.delta.actions.folders import parse_folder
 from halocline.spark.scan.footers import at_once, footers
 from halocline.spark.session.file_system import remove_folder, spark_address
@@ -56,6 +56,10 @@ _VARIANT_SETTINGS: Final[Mapping[str, str]] = {
 }
 _PAUSES: Final = (0.0, 0.2, 0.4, 0.8)
 _NO_ROOM: Final = re.compile(r"No space left on device|Disk quota exceeded")
+_NO_FOLDER: Final = re.compile(r"Mkdirs failed to create (.+?) \(exists=", re.DOTALL)
+_LONGEST_NAME: Final = 255
+"""How many bytes a local disk takes in the name of a folder."""
+
 _OPTIONS: Final[Mapping[str, str]] = {"mapreduce.fileoutputcommitter.marksuccessfuljobs": "false"}
 
 
@@ -121,7 +125,7 @@ def _adopted(store: Store, folder: str, physical: Physical, wanted: Wanted) -> l
 
 @contextlib.contextmanager
 def all_or_nothing(store: Store, folder: str) -> Iterator[None]:
-    """Deletes the folder if writing fails, and says so if the disk is full."""
+    """Deletes the folder if writing fails, and says so if the disk is full or cannot name a partition's folder."""
     try:
         yield
     except BaseException as error:
@@ -133,7 +137,18 @@ def all_or_nothing(store: Store, folder: str) -> Iterator[None]:
                 sides={"folder": folder},
                 next_step="Make room on the disk, or raise the quota, and try again.",
             ) from None
+        if any(map(_cannot_be_named, _NO_FOLDER.findall(str(error)))):
+            raise ConstraintError(
+                f"a partition value makes no name of a folder below {store.root}; nothing was written",
+                sides={"store": "names of at most 255 bytes, without NUL", "rows": "a longer value, or one with NUL"},
+                next_step="Shorten the values of the partition columns, or partition by another column.",
+            ) from None
         raise
+
+
+def _cannot_be_named(folder: str) -> bool:
+    """Whether a part of a path is no name for a local disk, which a partition value makes it."""
+    return any("\0" in part or len(part.encode()) > _LONGEST_NAME for part in folder.split("/"))
 
 
 def _swept(store: Store, folder: str) -> None:
