@@ -13,8 +13,10 @@ been read. In layout 1 one that began earlier may be completed later. So a range
 write that is still under way, and one that would begin or end behind it is refused; `settled_time` is the time up to
 which a range may go. Clusterings that are under way hold nothing up, since they bring no rows.
 
-The limit: in layout 1 the range begins with the active timeline; `HudiIncremental.is_complete` tells whether older
-writes were left out. In layout 2 older ones are looked up in the history.
+The limits: in layout 1 the range begins with the active timeline; `HudiIncremental.is_complete` tells whether older
+writes were left out. In layout 2 older ones are looked up in the history. A writer that does not take the table's lock
+and whose clock is behind may request a write, or complete one, at a time that ranges have passed; who keeps the set of
+writes that it has read (`halocline.formats.hudi.timeline.progress`) finds that one all the same.
 """
 
 from __future__ import annotations
