@@ -94,6 +94,11 @@ def bootstrap(spark, job):
     return {}
 
 
+def sql(spark, job):
+    """Runs a statement, such as a call of a procedure."""
+    return {"rows": shown(spark.sql(job["statement"]).collect())}
+
+
 def lives(spark):
     try:
         return bool(spark.sparkContext._jvm.java.lang.System.currentTimeMillis())
@@ -109,6 +114,7 @@ JOBS = {
     "upsert": upsert,
     "write": write,
     "bootstrap": bootstrap,
+    "sql": sql,
 }
 
 
