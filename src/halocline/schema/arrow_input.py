@@ -70,6 +70,30 @@ def table_batches(reader: pa.RecordBatchReader, table: Struct | None = None) -> 
             ) from None
 
 
+def with_short_offsets(rows: pa.Table) -> pa.Table:
+    """The rows that Spark hands over, text and bytes with the offsets of a table: a session may be set to longer ones.
+
+    Example:
+        >>> with_short_offsets(pa.table({"a": pa.array([["x"]], pa.list_(pa.large_string()))})).schema.field("a").type
+        ListType(list<item: string>)
+    """
+    wanted = pa.schema([_shortened(field) for field in rows.schema], rows.schema.metadata)
+    return rows if rows.schema.equals(wanted) else rows.cast(wanted)
+
+
+def _shortened(field: pa.Field) -> pa.Field:
+    type = field.type
+    if pa.types.is_large_string(type) or pa.types.is_large_binary(type):
+        return field.with_type(_SAME[type])
+    if pa.types.is_struct(type):
+        return field.with_type(pa.struct([_shortened(each) for each in type]))
+    if pa.types.is_map(type):
+        return field.with_type(pa.map_(_shortened(type.key_field), _shortened(type.item_field)))
+    if pa.types.is_list(type):
+        return field.with_type(pa.list_(_shortened(type.value_field)))
+    return field
+
+
 def _cast(batch: pa.RecordBatch, wanted: pa.Schema) -> pa.RecordBatch:
     columns = zip(struct_of_arrow(wanted).fields, batch.columns, strict=True)
     return pa.RecordBatch.from_arrays([_PLAIN.visit(field.type, column) for field, column in columns], wanted.names)

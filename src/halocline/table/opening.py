@@ -32,7 +32,7 @@ from halocline.formats.log.gate import UNCHECKED, change_unchecked, own_release
 from halocline.schema.zones import zone_named
 from halocline.spark.scan.frames import session_zone
 from halocline.spark.scan.read_errors import in_our_words
-from halocline.spark.session.session import check_running
+from halocline.spark.session.session import check_running, our_sql
 from halocline.spark.session.settings import NAMES, PREFIX, Settings
 from halocline.spark.session.worker_python import check_worker_python
 from halocline.storage import open_store
@@ -193,7 +193,7 @@ class Opening(ABC, Generic[V]):
             yield running
             return
         keeper = self.gatekeeper
-        with self.settings.in_force(), keeper.operation(name) as begun:
+        with self.settings.in_force(), our_sql(self.session), keeper.operation(name) as begun:
             token = _running.set((keeper, begun))
             try:
                 with in_our_words():

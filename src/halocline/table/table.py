@@ -24,6 +24,7 @@ from halocline.errors import InputError, MissingExtraError, MissingVerbError, Un
 from halocline.formats.base import TableFormat, detect_format, formats_at
 from halocline.html import html_table
 from halocline.place_names import place_name
+from halocline.spark.session.session import our_sql
 from halocline.table.arguments import checked, checks_arguments
 from halocline.table.opening import Moment, Opening, placed
 from halocline.table.views import follow, named
@@ -391,7 +392,7 @@ def verb(function: Callable[Concatenate[T, P], R]) -> Callable[Concatenate[Table
 
     @wraps(function)
     def method(table: Table, /, *given: P.args, **named: P.kwargs) -> R:
-        with table.opened.settings.in_force():
+        with table.opened.settings.in_force(), our_sql(table.opened.session):
             return function(cast(T, table.opened), *given, **named)
 
     return method

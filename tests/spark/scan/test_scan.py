@@ -386,6 +386,21 @@ def test_session_that_prefers_another_parquet_reader_reads_the_same(spark, lake,
     assert spark.conf.get("spark.sql.sources.useV1SourceList") == "csv"
 
 
+@pytest.mark.parametrize("mode", MODES)
+def test_session_that_passes_over_names_reads_the_same(spark, lake, conf, collected, mode):
+    key = "spark.sql.files.ignoredPathSegmentRegex"
+    session.forget(spark)
+    conf("spark.halocline.scan.mode", mode)
+    conf(key, "parquet")
+    lake.add("1.parquet", pa.table({"id": [7, 8, 9]}), deleted=[1])
+
+    try:
+        assert collected(lake.scan(spark, ID)) == [(7,), (9,)]
+        assert spark.conf.get(key) == "parquet"
+    finally:
+        session.forget(spark)
+
+
 def test_settings_of_the_session_are_as_before(spark, lake, conf):
     conf("spark.halocline.scan.mode", "paths")
     key = "spark.sql.sources.parallelPartitionDiscovery.threshold"

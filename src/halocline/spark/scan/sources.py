@@ -48,6 +48,8 @@ INNER_ROW: Final = "_tmp_metadata_row_index"
 _ROW_SQL: Final = "_metadata.row_index"
 _INNER_ROW_SQL: Final = f"coalesce({INNER_ROW}, CAST(raise_error('Spark did not number the rows') AS bigint))"
 _READERS: Final = "spark.sql.sources.useV1SourceList"
+_PASSED_OVER: Final = "spark.sql.files.ignoredPathSegmentRegex"
+_HIDDEN: Final = "^[._]"
 _NUMBERING: Final = ("4.0.", "4.1.", "4.2.", "4.3.")
 _PATH: Final = "__halocline_path"
 _PATH_SQL: Final = (
@@ -101,9 +103,12 @@ class Source:
 
 
 def _reader_of(spark: SparkSession) -> dict[str, str]:
-    """What to set so that Spark reads Parquet in the way that knows manifests and `_metadata`; nothing if it does."""
+    """What to set so that Spark reads every file, by the reader that knows manifests and `_metadata`."""
     named = [name.strip().lower() for name in setting(spark, _READERS, "parquet").split(",")]
-    return {} if "parquet" in named else {_READERS: ",".join(["parquet", *filter(None, named)])}
+    reader = {} if "parquet" in named else {_READERS: ",".join(["parquet", *filter(None, named)])}
+    # A session may be set to pass over other names. Those that Spark passes over by itself are read through Arrow.
+    passes_over = spark.conf.get(_PASSED_OVER, None)
+    return reader if passes_over in (None, _HIDDEN) else {**reader, _PASSED_OVER: _HIDDEN}
 
 
 class Sources:
@@ -118,15 +123,18 @@ class Sources:
     @contextlib.contextmanager
     def opened(spark: SparkSession, store: Store, base: str, mode: ScanMode) -> Iterator[Sources]:
         """Chooses between manifest and paths, and cleans up afterwards."""
-        with Manifests(spark, store, base) as manifests, settings(spark, _reader_of(spark)):
-            if mode is not ScanMode.PATHS and manifests.usable():
+        reader = _reader_of(spark)
+        with Manifests(spark, store, base) as manifests, settings(spark, reader):
+            # Files in a manifest are passed over by their names when the plan runs, those in a list when it is made.
+            if mode is not ScanMode.PATHS and _PASSED_OVER not in reader and manifests.usable():
                 yield Sources(spark, manifests, by_manifest=True)
                 return
             if mode is ScanMode.MANIFEST:
+                found = {_PASSED_OVER: "set"} if _PASSED_OVER in reader else {}
                 raise UnsupportedError(
                     f"Spark {spark.version} does not take manifests as they are written here",
-                    sides={"session": f"Spark {spark.version}", "halocline.scan.mode": str(mode)},
-                    next_step="spark.conf.unset('spark.halocline.scan.mode')",
+                    sides={"session": f"Spark {spark.version}", "halocline.scan.mode": str(mode), **found},
+                    next_step=f"spark.conf.unset({next(iter(found), 'spark.halocline.scan.mode')!r})",
                 )
             # More than a few paths would otherwise be looked up by a Spark job with a task for each.
             with settings(spark, {"spark.sql.sources.parallelPartitionDiscovery.threshold": "2147483647"}):

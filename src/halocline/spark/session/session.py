@@ -30,6 +30,7 @@ OLDEST: Final = Version.parse("4.0.0")
 
 _FEW_COLUMNS: Final = 200
 _CONNECT: Final = "pyspark.sql.connect."
+_NAMES_ARE_PATTERNS: Final = "spark.sql.parser.quotedRegexColumnNames"
 _DESCRIPTION: Final = "spark.job.description"
 _remembered: WeakKeyDictionary[Any, dict[str, Any]] = WeakKeyDictionary()
 _lock = threading.RLock()
@@ -89,6 +90,21 @@ def settings(spark: SparkSession, changes: Mapping[str, str]) -> Iterator[None]:
             for key in changes:
                 if key in held:
                     _leave(spark, key, held)
+
+
+def our_sql(spark: SparkSession | None) -> contextlib.AbstractContextManager[None]:
+    """Has Spark read SQL as it is meant in a verb for a while: a name between backticks is a name.
+
+    A session may be set to take it for a regular expression over names, which nothing that a verb is given means. The
+    limit: a DataFrame of Spark Connect is read when it runs, and so by what the session is set to then.
+    """
+    try:
+        are_patterns = spark is not None and setting(spark, _NAMES_ARE_PATTERNS, "false").lower() == "true"
+    except Exception:  # a session that has been stopped, which not every verb needs: `check_running` is for those
+        are_patterns = False
+    if spark is None or not are_patterns:
+        return contextlib.nullcontext()
+    return settings(spark, {_NAMES_ARE_PATTERNS: "false"})
 
 
 @dataclass(slots=True)

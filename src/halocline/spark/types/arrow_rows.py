@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from halocline.schema.arrow_input import with_short_offsets
 from halocline.schema.visitor import nullable
 from halocline.spark.types.columns import spark_schema, struct_of
 
@@ -25,7 +26,7 @@ def fetched(df: DataFrame) -> pa.Table:
     known = struct_of(df.schema)
     loose = nullable(known)
     rows: Any = (df if loose == known else df.to(spark_schema(loose.fields))).toArrow()
-    return rows
+    return with_short_offsets(rows)
 
 
 def frame_of_arrow(spark: SparkSession, rows: pa.Table, schema: StructType) -> DataFrame:

@@ -28,8 +28,10 @@ from halocline.formats.hudi.write.base_writer import check_keys
 from halocline.formats.hudi.write.files_aside import move_into_place
 from halocline.formats.hudi.write.group_writer import GroupWriter, WriteTarget
 from halocline.schema.arrow import arrow_schema, struct_of_arrow
+from halocline.schema.arrow_input import with_short_offsets
 from halocline.schema.types import Field, Primitive, Struct
 from halocline.spark.scan.slice_frames import PartReader, part_frame
+from halocline.spark.session.grouping import counts_by
 from halocline.spark.types.columns import (
     missing,
     quoted,
@@ -137,7 +139,8 @@ def located(
         lookup: Looks keys up.
         keys_at_once: How many keys are taken to the slices.
     """
-    wanted = df.where(f"{KEY} IS NOT NULL").select(PATH, KEY).distinct().limit(keys_at_once + 1).toArrow()
+    wanted = df.where(f"{KEY} IS NOT NULL").select(PATH, KEY).distinct().limit(keys_at_once + 1)
+    wanted = with_short_offsets(wanted.toArrow())
     if wanted.num_rows <= keys_at_once:
         paths, keys = wanted[PATH].combine_chunks(), wanted[KEY].combine_chunks()
         by_path = {path: keys.filter(pa.compute.equal(paths, path)) for path in paths.unique().to_pylist()}
@@ -155,7 +158,7 @@ def bucketed(df: DataFrame, index: BucketIndex) -> DataFrame:
 
     def rows(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
-            keys = batch.column(batch.schema.get_field_index(KEY))
+            keys = batch.column(batch.schema.get_field_index(KEY)).cast(pa.string())
             check_keys(keys)
             yield batch.append_column(BUCKET, pa.array(index.of(keys), pa.int64()))
 
@@ -225,7 +228,7 @@ def in_buckets(df: DataFrame, numbers: Mapping[tuple[str, int], int]) -> DataFra
 
 def spread_out(df: DataFrame, targets: Targets, rows_per_group: int, rooms: Rooms | None = None) -> DataFrame:
     """Rows without a group, in groups that have room, and in new ones."""
-    counts = {row[0]: row[1] for row in df.groupBy(PATH).count().collect()}
+    counts = counts_by(df, PATH)
     places = targets.spread(df.sparkSession, counts, rows_per_group, rooms)
     number = f"{_PLACES}.first + pmod(xxhash64({KEY}), greatest({_PLACES}.groups, 1))"
     if rooms:
@@ -246,8 +249,10 @@ def write_groups(df: DataFrame, targets: Sequence[WriteTarget], writer: GroupWri
     columns = [name for name in writer.reader.schema.names if not name.startswith("_hoodie_")]
     tasks = replace(writer, aside=True)
 
-    def write(table: pa.Table) -> pa.Table:
-        numbers = attempt()
+    def write(given: pa.Table) -> pa.Table:
+        # Where the session is set to longer offsets, Spark gives them, and takes nothing else.
+        reported = pa.large_binary() if pa.types.is_large_string(given.schema.field(KEY).type) else pa.binary()
+        table, numbers = with_short_offsets(given), attempt()
         target = targets[table[GROUP][0].as_py()]
         gone = table[DELETED].combine_chunks() if DELETED in table.schema.names else None
         rows = table if gone is None else table.filter(pa.compute.invert(gone))
@@ -260,7 +265,7 @@ def write_groups(df: DataFrame, targets: Sequence[WriteTarget], writer: GroupWri
             "-".join(map(str, numbers)),
             numbers[0],
         )
-        return pa.table({"stat": pa.array([] if stat is None else [msgspec.json.encode(stat)], pa.binary())})
+        return pa.table({"stat": pa.array([] if stat is None else [msgspec.json.encode(stat)], reported)})
 
     found = df.groupBy(GROUP).applyInArrow(write, _STAT).collect()
     stats = [msgspec.json.decode(row[0], type=WriteStat) for row in found]

@@ -32,6 +32,7 @@ from halocline.spark.scan.frames import frame_of
 from halocline.spark.scan.row_columns import RowColumns, file_of, position_of
 from halocline.spark.session.analysis import Expression, column_of, read_without_spark
 from halocline.spark.session.functions import F
+from halocline.spark.session.grouping import COUNT, counted
 from halocline.spark.session.pinning import computed_and_counted, computed_once
 from halocline.spark.types import input_schema
 from halocline.spark.types.assignment import Casting, Lacking
@@ -343,8 +344,8 @@ class Merge(RowChange):
         return adds
 
     def _ambiguous(self, candidates: pa.Table, found: DataFrame) -> InputError:
-        claimed = found.groupBy(PLACE).count().where("count > 1")
-        twice = claimed.selectExpr(PLACE, "count", file_of(PLACE), position_of(PLACE)).first()
+        claimed = counted(found, PLACE).where(F.col(COUNT) > 1)
+        twice = claimed.selectExpr(PLACE, COUNT, file_of(PLACE), position_of(PLACE)).first()
         assert twice is not None
         here = F.col(PLACE) == F.lit(twice[0])
         names = [quoted(field.name) for field in written_fields(self.snapshot.schema)]

@@ -20,6 +20,7 @@ from halocline.spark.scan.frames import frame_of
 from halocline.spark.scan.row_columns import RowColumns, file_of, place_of, position_of, split_places
 from halocline.spark.session.analysis import Expression, column_of
 from halocline.spark.session.functions import F
+from halocline.spark.session.grouping import COUNT, counted, grouped
 from halocline.spark.session.pinning import computed_and_counted
 from halocline.table.delta.rows.clauses import CLAUSE, PLACE, is_steady, named
 from halocline.table.delta.rows.commit import RowChange
@@ -108,7 +109,7 @@ def hits_in(spark: SparkSession, files: pa.Table, pairs: DataFrame, count: int) 
     """
     most, taken, places = _taken(pairs, count)
     if most > 1:
-        pairs = pairs.groupBy(PLACE).agg(F.min(SOURCE_ID).alias(SOURCE_ID), F.min(CLAUSE).alias(CLAUSE))
+        pairs = grouped(pairs, PLACE, **{SOURCE_ID: F.min(SOURCE_ID), CLAUSE: F.min(CLAUSE)})
         _, taken, places = _taken(pairs, count)
     taken = [each for each in taken if each[1] is not None]
     counts: dict[int, int | None] = {}
@@ -134,8 +135,8 @@ def _taken(pairs: DataFrame, count: int) -> tuple[int, list[tuple[int, Any, int]
     And, if there are few, file and position of each that a clause takes.
     """
     if count > SMALL:
-        most = pairs.groupBy(PLACE).count().agg(F.max("count")).collect()[0][0]
-        groups: Any = pairs.groupBy(F.expr(file_of(PLACE)).alias(_FILE), CLAUSE).count().toArrow()
+        most = counted(pairs, PLACE).agg(F.max(COUNT)).collect()[0][0]
+        groups: Any = counted(pairs.select(F.expr(file_of(PLACE)).alias(_FILE), CLAUSE), _FILE, CLAUSE).toArrow()
         return most, list(zip(*(column.to_pylist() for column in groups.columns), strict=True)), None
     # Few pairs are counted here: Spark would have to bring those of a place together.
     found: Any = pairs.select(PLACE, CLAUSE).toArrow()

@@ -24,6 +24,7 @@ from halocline.schema import Struct
 from halocline.spark.scan.frames import frame_of, session_zone
 from halocline.spark.scan.row_columns import RowColumns
 from halocline.spark.session.analysis import makes_sense, read_without_spark
+from halocline.spark.session.grouping import counts_by
 from halocline.spark.types.char_types import known_to_spark, padded
 from halocline.spark.types.columns import blank_frame, quoted
 from halocline.spark.types.file_layout import FileLayout
@@ -90,7 +91,7 @@ def _counted(spark: SparkSession, snapshot: Snapshot, files: pa.Table, where: st
     if not len(files):
         return {}
     df = frame_of(spark, snapshot, where=where, files=files, rows=RowColumns(file=_FILE))
-    return {row[0]: row[1] for row in df.groupBy(_FILE).count().collect()}
+    return counts_by(df, _FILE)
 
 
 def _by_partition(spark: SparkSession, snapshot: Snapshot, files: pa.Table, where: str) -> pa.Array:
