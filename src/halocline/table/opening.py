@@ -32,6 +32,7 @@ from halocline.formats.log.gate import UNCHECKED, change_unchecked, own_release
 from halocline.schema.zones import zone_named
 from halocline.spark.scan.frames import session_zone
 from halocline.spark.scan.read_errors import in_our_words
+from halocline.spark.session.pinning import outliving_executors
 from halocline.spark.session.session import check_running, our_sql
 from halocline.spark.session.settings import NAMES, PREFIX, Settings
 from halocline.spark.session.worker_python import check_worker_python
@@ -276,11 +277,14 @@ def placed(
 
 
 def as_operation(function: Callable[Concatenate[T, P], R]) -> Callable[Concatenate[T, P], R]:
-    """A verb that writes: it runs as an operation of the fleet, by its own name."""
+    """A verb that writes: it runs as an operation of the fleet, by its own name.
+
+    It is done again where executors were lost with rows that it had computed; see `halocline.spark.session.pinning`.
+    """
 
     @wraps(function)
     def inside(table: T, /, *given: P.args, **named: P.kwargs) -> R:
         with table.operation(function.__name__):
-            return function(table, *given, **named)
+            return outliving_executors(lambda: function(table, *given, **named))
 
     return inside

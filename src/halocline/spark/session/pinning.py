@@ -4,24 +4,60 @@ Classic Spark keeps them as long as somebody refers to them. A Connect server ke
 otherwise. When nothing refers to them any more is found out by the garbage collector, in the middle of whatever else is
 going on, so that is only noted, and the server is told on the next occasion. For rows, PySpark would tell it at once;
 if that falls into another call to the server, both wait for each other for ever. It is kept from doing so here.
+
+Rows that are computed once lie on the executors. With one that is lost its rows are, and Spark does not compute them
+again: that may give other ones. Only the whole verb can be done again, from the rows that it was given, and
+`outliving_executors` does that. If the session has a folder for checkpoints (`SparkContext.setCheckpointDir`, or the
+setting `spark.checkpoint.dir`), later tries keep their rows there, where no executor is needed to read them. Spark
+deletes such rows with its context cleaner, or not at all: `spark.cleaner.referenceTracking.cleanCheckpoints`.
 """
 
 from __future__ import annotations
 
 import threading
 import weakref
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Callable, Sequence
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from halocline.errors import InternalError
 from halocline.spark.session.functions import F
-from halocline.spark.session.session import is_connect, remembered, unabridged
+from halocline.spark.session.session import is_connect, remembered, setting, unabridged
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, Observation, SparkSession
 
+R = TypeVar("R")
+
 _PATIENCE: Final = 600.0
 """Seconds. A report is there as soon as the rows are; older releases send it through a queue."""
+
+
+_ROWS_LOST: Final = "CHECKPOINT_RDD_BLOCK_ID_NOT_FOUND"
+"""How Spark says that rows which it was to keep are on no executor any more."""
+
+_MOST_TRIES: Final = 5
+_tries: Final[ContextVar[int]] = ContextVar("halocline_tries", default=0)
+
+
+def outliving_executors(do: Callable[[], R]) -> R:
+    """Do something again, a few times, where rows were lost that were computed once; within another, as part of it.
+
+    What is done must leave nothing behind when it fails, as verbs do.
+    """
+    if _tries.get():
+        return do()
+    number = 0
+    while True:
+        number += 1
+        token = _tries.set(number)
+        try:
+            return do()
+        except Exception as error:  # Spark's classes differ between classic sessions and Connect
+            if number == _MOST_TRIES or _ROWS_LOST not in str(error):
+                raise
+        finally:
+            _tries.reset(token)
 
 
 def pinned(df: DataFrame, name: str) -> DataFrame:
@@ -49,13 +85,15 @@ def computed_with_figures(df: DataFrame, figures: Sequence[Column]) -> tuple[Dat
     """The same rows, computed now and never again, and aggregates of them out of the same pass.
 
     A Connect server does not tell what it observes while it keeps rows. There, the query for the aggregates is the
-    first to need the rows, so it is the one that computes them.
+    first to need the rows, so it is the one that computes them. Rows in a folder for checkpoints are asked as well.
     """
     from pyspark.sql import Observation
 
     named = [figure.alias(str(number)) for number, figure in enumerate(figures)]
-    if is_connect(df.sparkSession):
-        rows = _checkpointed(df, eager=False)
+    reliable = _is_reliable(df.sparkSession)
+    if is_connect(df.sparkSession) or reliable:
+        # Rows for a folder would be computed once more if a query came first.
+        rows = _checkpointed(df, eager=reliable)
         with unabridged(df):
             return rows, tuple(rows.agg(*named).collect()[0])
     observation = Observation()
@@ -85,10 +123,19 @@ def reported(observation: Observation) -> dict[str, Any]:
 
 def _checkpointed(df: DataFrame, *, eager: bool) -> DataFrame:
     with unabridged(df):
-        rows = df.localCheckpoint(eager)
+        rows = df.checkpoint(eager) if _is_reliable(df.sparkSession) else df.localCheckpoint(eager)
     if is_connect(df.sparkSession):
         _unused_of(df.sparkSession).watch_rows(rows)
     return rows
+
+
+def _is_reliable(spark: SparkSession) -> bool:
+    """Whether rows are kept where no executor is needed: after some were lost, if there is a folder for that."""
+    if _tries.get() < 2:
+        return False
+    if is_connect(spark):
+        return bool(setting(spark, "spark.checkpoint.dir", ""))
+    return spark.sparkContext.getCheckpointDir() is not None
 
 
 def _unused_of(spark: SparkSession) -> _Unused:

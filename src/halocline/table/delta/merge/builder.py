@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 from halocline.errors import ConflictError, InputError
 from halocline.place_names import place_name
 from halocline.spark.session.analysis import Expression
+from halocline.spark.session.pinning import outliving_executors
 from halocline.spark.types.input_schema import checked_frame
 from halocline.table.arguments import checks_arguments
 from halocline.table.delta.merge.merge import Merge, MergeRequest
@@ -137,14 +138,17 @@ class MergeBuilder(MergeRequest):
             )
         checked_frame(self.source)
         with self.table.operation("merge"):
-            for _ in range(_TRIES - 1):
-                try:
-                    return Merge(self).execute()
-                except ConflictError as error:
-                    # Nothing was written, and the same merge is as right after the other commit as before it.
-                    if error.condition not in _MERGED_AGAIN:
-                        raise
-            return Merge(self).execute()
+            return outliving_executors(self._merged)
+
+    def _merged(self) -> RowsChanged:
+        for _ in range(_TRIES - 1):
+            try:
+                return Merge(self).execute()
+            except ConflictError as error:
+                # Nothing was written, and the same merge is as right after the other commit as before it.
+                if error.condition not in _MERGED_AGAIN:
+                    raise
+        return Merge(self).execute()
 
     def _with(
         self, clauses: str, kind: ClauseKind, condition: Expression | None, values: Mapping[str, Any] | None
