@@ -31,7 +31,7 @@ ROWS = pa.table({"id": [1, 2], "name": ["a", "b"]})
 LOOKS = {
     *("can", "changes", "count", "detail", "features", "for_path", "header", "history", "is_table", "protocol"),
     *("register_view", "schema", "snapshot", "spark", "store", "terms", "to_arrow", "to_df", "to_pandas", "to_polars"),
-    *("url", "version", "incremental", "search", "aggregate", "explain_search", "describe_log"),
+    *("url", "version", "incremental", "search", "aggregate", "explain_search", "describe_log", "settled"),
     # They make tables elsewhere, from what they are given.
     *("create", "replace", "convert_to_delta"),
 }
