@@ -7,7 +7,7 @@ if that falls into another call to the server, both wait for each other for ever
 
 Rows that are computed once lie on the executors. With one that is lost its rows are, and Spark does not compute them
 again: that may give other ones. Only the whole verb can be done again, from the rows that it was given, and
-`outliving_executors` does that. If the session has a folder for checkpoints (`SparkContext.setCheckpointDir`, or the
+`outliving_executors` does that. If the session has a folder for checkpoints (set by its Spark context, or by the
 setting `spark.checkpoint.dir`), later tries keep their rows there, where no executor is needed to read them. Spark
 deletes such rows with its context cleaner, or not at all: `spark.cleaner.referenceTracking.cleanCheckpoints`.
 """
