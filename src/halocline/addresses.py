@@ -11,8 +11,12 @@ its repr and its comparisons know no secret. Two addresses of one place are equa
 log. What stands before an `@` is part of the place in Azure's schemes (the container) and of a database (the user), and
 stays there without its password.
 
-Limits: a text without `://` is no URL, so nothing in it is taken for a secret. A `?` begins a query only where `name=`
-follows; otherwise it is a character of a name. Of the queries of databases only what cannot be a secret stays.
+A secret may be percent-encoded, once or more, and so may the whole URL be. In a text a password that is called one is
+hidden as well, as in `host=db password=…` or `AccountKey=…`.
+
+Limits: in a text without `://`, encoded or not, only what is called a password or a key is taken for a secret. A `?`
+begins a query only where `name=` follows; otherwise it is a character of a name, and so is what stands in a path, as
+`password=1` does in the folder of a partition. Of the queries of databases only what cannot be a secret stays.
 """
 
 from __future__ import annotations
@@ -21,6 +25,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
+from urllib.parse import unquote
 
 _DATABASES: Final = frozenset({"postgresql", "postgres"})
 _NAMED_BEFORE_AT: Final = _DATABASES | {"abfs", "abfss", "wasb", "wasbs"}
@@ -28,15 +33,32 @@ _HARMLESS: Final = frozenset(
     {"application_name", "connect_timeout", "dbname", "host", "hostaddr", "port", "sslmode", "target_session_attrs"}
 )
 _SCHEME: Final = r"[A-Za-z][A-Za-z0-9+.:-]{0,60}://"
-_URL: Final = re.compile(rf"(?P<scheme>{_SCHEME})(?P<rest>.*)", re.DOTALL)
-# A password may hold almost everything, so only what surely ends a URL in a text does.
-_URL_IN_TEXT: Final = re.compile(rf"{_SCHEME}[^\s\"'`<>|{{}}]+")
-_PORT: Final = re.compile(r"(?:\[[^\]]*\]|[^:,\[\]]*)(?::\d*)?(?:,(?:\[[^\]]*\]|[^:,\[\]]*)(?::\d*)?)*")
-_QUERY: Final = re.compile(r"\?(?=[\w.\-%\[\]]+=)|#(?=\w*(?:token|key|secret|sig)=)", re.IGNORECASE)
-_SIGNED: Final = re.compile(
-    r"%3F(?=.*?(?:sig|signature|credential|token|key|secret|password|passwd|pwd)=)", re.IGNORECASE | re.DOTALL
+# A password may hold almost everything, so only what surely ends a URL in a text does, and less of that before an `@`.
+_PASSWORD: Final = r"(?:[^\s/:@\"'`<>|{}]*:(?!\d+(?:[/,;|'`<>{}()\]]|$))[^\s/@\"]*@)?"
+_URL_IN_TEXT: Final = re.compile(rf"{_SCHEME}{_PASSWORD}[^\s\"'`<>|{{}}]*")
+_ESCAPED_URL: Final = re.compile(
+    r"[A-Za-z][A-Za-z0-9+.-]{0,60}%(?:25)*3A(?:%(?:25)*2F){2}[^\s\"'`<>|{}]+", re.IGNORECASE
 )
-_CLOSING: Final = re.compile(r"[.,:;)\]]+$")
+_NEXT_URL: Final = re.compile(rf"([,\s])(?={_SCHEME})")
+_FIRST_URL: Final = re.compile(_SCHEME)
+_ESCAPED_SIGN: Final = re.compile(r"%(?:25)*(?:40|3A)", re.IGNORECASE)
+_CALLED_SECRET: Final = re.compile(
+    r"(?<![\w/%.-])(?P<name>(?:ssl)?password|passwd|pwd|account_?key|shared_?access_?key|(?:client_|access_)?secret(?:_key)?"
+    r"|(?:aws_)?secret_access_key)(?P<sign>\s*=\s*)(?:'(?:[^'\\\n]|\\.)*'|[^\s&;,'\"\\)\]}]+)",
+    re.IGNORECASE,
+)
+_PORT: Final = re.compile(r"(?:\[[^\]]*\]|[^:,\[\]]*)(?::\d*)?(?:,(?:\[[^\]]*\]|[^:,\[\]]*)(?::\d*)?)*")
+_QUERY: Final = re.compile(
+    r"\?(?=[\w.\-%\[\]]+=|\w+%(?:25)*3D)|#(?=\w*(?:token|key|secret|sig)=)|[;&](?=(?:sig|signature|password|passwd|pwd)=)",
+    re.IGNORECASE,
+)
+_ESCAPED_MARK: Final = re.compile(r"%(?:25)*3F", re.IGNORECASE)
+_SIGNATURE: Final = re.compile(
+    r"(?:sig|signature|credential|token|key|secret|password|passwd|pwd)(?:=|%(?:25)*3D)", re.IGNORECASE
+)
+_CLOSING: Final = ".,:;)]"
+_DEEPEST: Final = 8
+_SIGNS_OF_SECRETS: Final = frozenset("@?#%;&")
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,26 +101,9 @@ def without_secrets(address: str) -> str:
         >>> without_secrets("abfss://lake:key@account.dfs.core.windows.net/orders?sv=2024&sig=abc")
         'abfss://lake@account.dfs.core.windows.net/orders'
     """
-    url = _URL.fullmatch(address) if _may_hold_secrets(address) else None
-    if url is None:
+    if not _may_hold_secrets(address):
         return address
-    scheme, rest = url["scheme"], url["rest"]
-    place, query = _split_query(rest)
-    authority, slash, path = place.partition("/")
-    if "@" in place and ("@" in authority or not _PORT.fullmatch(authority)):
-        # The password may hold slashes and further signs: without them the host would not be one.
-        before, _, after = authority.rpartition("@")
-        if not before:
-            before, _, place = place.rpartition("@")
-            after, slash, path = place.partition("/")
-        authority = f"{before.partition(':')[0]}@{after}" if _kind(scheme) in _NAMED_BEFORE_AT else after
-    host = authority.rpartition("@")[2]
-    if not _PORT.fullmatch(host):
-        authority = authority.removesuffix(host) + host.partition(":")[0]
-    if "://" in path:
-        path = hide_secrets(path)
-    parameters = query if _kind(scheme) in _DATABASES else ""
-    return f"{scheme}{authority}{slash}{path}{_harmless(parameters)}"
+    return "".join(_shown(part) if "://" in part else part for part in _NEXT_URL.split(address))
 
 
 def has_secrets(address: str) -> bool:
@@ -113,8 +118,13 @@ def unsigned(address: str) -> str:
         >>> unsigned("s3://lake/orders%3Fsv=2024&sig=abc")
         's3://lake/orders'
     """
-    shown = without_secrets(address)
-    return _SIGNED.split(shown, maxsplit=1)[0] if "%3" in shown and "://" in shown else shown
+    if "://" not in address:
+        plain = _unescaped(address) if _ESCAPED_URL.fullmatch(address) else address
+        return address if plain == address or plain == unsigned(plain) else unsigned(plain)
+    signed = _signed(address)
+    # An `@` behind it would have it stand in a password.
+    shown = without_secrets(address[: signed.start()] if signed and "@" not in address[signed.end() :] else address)
+    return shown[: signed.start()] if (signed := _signed(shown)) else shown
 
 
 def hide_secrets(text: str, mark: str = "?…") -> str:
@@ -124,7 +134,11 @@ def hide_secrets(text: str, mark: str = "?…") -> str:
         >>> hide_secrets("cannot open s3://KEY:pw@lake/t?sig=abc.")
         'cannot open s3://lake/t?….'
     """
-    return _URL_IN_TEXT.sub(lambda url: _hidden(url, mark), text) if "://" in text else text
+    if "://" in text:
+        text = _URL_IN_TEXT.sub(lambda url: _hidden(url, mark), text)
+    if "%" in text:
+        text = _ESCAPED_URL.sub(_hidden_escaped, text)
+    return _CALLED_SECRET.sub(r"\g<name>\g<sign>…", text) if "=" in text else text
 
 
 def hidden_in(values: Mapping[str, str]) -> dict[str, str]:
@@ -132,18 +146,62 @@ def hidden_in(values: Mapping[str, str]) -> dict[str, str]:
     return {name: hide_secrets(text) if isinstance(text, str) else text for name, text in values.items()}
 
 
+def _shown(address: str, depth: int = 0) -> str:
+    """One URL without its secrets, and what stands before its scheme."""
+    start = _FIRST_URL.search(address)
+    if start is None:
+        return address
+    before, scheme, rest = address[: start.start()], start[0], address[start.end() :]
+    place, query = _split_query(rest)
+    authority, slash, path = place.partition("/")
+    if "@" not in authority and _ESCAPED_SIGN.search(authority):
+        place = f"{_unescaped(authority)}{slash}{path}"
+        authority, slash, path = place.partition("/")
+    if "@" in place and ("@" in authority or not _PORT.fullmatch(authority)):
+        # The password may hold slashes and further signs: without them the host would not be one.
+        user, _, after = authority.rpartition("@")
+        if not user:
+            user, _, place = place.rpartition("@")
+            after, slash, path = place.partition("/")
+        authority = f"{user.partition(':')[0]}@{after}" if _kind(scheme) in _NAMED_BEFORE_AT else after
+    host = authority.rpartition("@")[2]
+    if not _PORT.fullmatch(host):
+        authority = authority.removesuffix(host) + host.partition(":")[0]
+    if inner := _FIRST_URL.search(path):
+        path = path[: inner.start()] + (_shown(path[inner.start() :], depth + 1) if depth < _DEEPEST else "…")
+    parameters = query if _kind(scheme) in _DATABASES else ""
+    return f"{before}{scheme}{authority}{slash}{path}{_harmless(parameters)}"
+
+
 def _hidden(url: re.Match[str], mark: str) -> str:
-    end = _CLOSING.search(url[0])
-    closing = end[0] if end else ""
-    address = url[0].removesuffix(closing)
+    address = url[0].rstrip(_CLOSING)
+    closing = url[0][len(address) :]
     shown = unsigned(address)
-    is_cut = bool(_QUERY.search(address) or _SIGNED.search(address)) and not _QUERY.search(shown)
+    is_cut = bool(_QUERY.search(address) or _signed(address)) and not _QUERY.search(shown)
     return f"{shown}{mark if is_cut else ''}{closing}"
+
+
+def _signed(address: str) -> re.Match[str] | None:
+    """Where a query begins that was escaped into the name of a place; None if none with a secret does."""
+    begins = _ESCAPED_MARK.search(address)
+    return begins if begins and _SIGNATURE.search(address, begins.end()) else None
+
+
+def _hidden_escaped(url: re.Match[str]) -> str:
+    plain = _unescaped(url[0])
+    return url[0] if plain == unsigned(plain) else unsigned(plain)
+
+
+def _unescaped(text: str) -> str:
+    """A text without its percent-signs, however often it was escaped."""
+    while (plain := unquote(text)) != text:
+        text = plain
+    return text
 
 
 def _may_hold_secrets(address: str) -> bool:
     """Return whether it is worth a look: a fleet may know a million addresses, and next to none has a secret."""
-    return ("@" in address or "?" in address or "#" in address or address.count(":") > 1) and "://" in address
+    return "://" in address and (address.count(":") > 1 or not _SIGNS_OF_SECRETS.isdisjoint(address))
 
 
 def _split_query(rest: str) -> tuple[str, str]:
