@@ -57,6 +57,15 @@ def lost_generation(fleet: Fleet, views: Mapping[str, View]) -> int | None:
     return max(lost, default=None)
 
 
+def newest_lost(fleet: Fleet, ladder: str, views: Mapping[str, View]) -> int:
+    """Return the revision of a ladder that a member is proven to have heard; 0 if there is no proof.
+
+    A revision that is merely claimed may be any, and those that follow it would be too.
+    """
+    view = views.get(ladder)
+    return 0 if view is None or _sealed_in(fleet, ladder, view) is None else view.revision
+
+
 def _belongs(state: LadderState | None, view: View) -> bool:
     if state is None or view.revision > state.revision:
         return False

@@ -23,7 +23,7 @@ from halocline.fleet.core.admission import REMOVED_STEP, lost_life, misused, rep
 from halocline.fleet.core.draft import Draft
 from halocline.fleet.core.effects import Admit, Refusal, Refuse, RefusedError, Renew
 from halocline.fleet.core.events import Heartbeat, Join, Leave, Observe, RemoveMember
-from halocline.fleet.core.history import lost_generation
+from halocline.fleet.core.history import lost_generation, newest_lost
 from halocline.fleet.core.ladder_state import UNHEARD, View
 from halocline.fleet.core.state import (
     MOST_LIVES,
@@ -138,7 +138,7 @@ def _notice_restore(draft: Draft, identity: str, views: Mapping[str, View]) -> N
         return
     draft.put("generation", (), lost + 1)
     for ladder, state in list(draft.fleet.ladder_states.items()):
-        newest = max(state.revision, views[ladder].revision if ladder in views else 0)
+        newest = max(state.revision, newest_lost(draft.fleet, ladder, views))
         draft.change_ladder(ladder, revision=newest + 1, marks=())
     detail = f"generation {lost + 1}: {identity} knows what the store has lost, so all members join anew"
     draft.audit("fleet", "restore", "everything", detail)

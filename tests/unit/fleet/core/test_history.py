@@ -219,3 +219,17 @@ def test_a_heartbeat_in_the_generation_before_is_refused_whatever_it_has_heard(r
     assert refused(run.do(Heartbeat("etl", 1, 1, run.at, {}))).condition == "INCARNATION_ENDED"
     run.do(Tick())
     assert run.state.fleet.members[key()].generation == 0
+
+
+def test_a_revision_that_is_only_claimed_does_not_become_the_fleets(run):
+    run.join("etl")
+    copy = run.state.fleet
+    run.do(Raise("delta", 3, "me"))
+    knows = run.heard()
+    run.put_back(copy)
+    known = {name: each.revision for name, each in run.state.fleet.ladder_states.items()}
+    run.beat("etl", views={"delta": knows["delta"], "hudi": View(2**64 - 1, 9, knows["hudi"].proof)})
+    assert run.generation == 1
+    now = {name: each.revision for name, each in run.state.fleet.ladder_states.items()}
+    assert now["delta"] > knows["delta"].revision
+    assert known["hudi"] < now["hudi"] < 100
