@@ -47,6 +47,7 @@ _CALLED_SECRET: Final = re.compile(
     r"|(?:aws_)?secret_access_key)(?P<sign>\s*=\s*)(?:'(?:[^'\\\n]|\\.)*'|[^\s&;,'\"\\)\]}]+)",
     re.IGNORECASE,
 )
+_BEFORE_AT: Final = re.compile(r"(?<=:)[^\s@]*@")
 _PORT: Final = re.compile(r"(?:\[[^\]]*\]|[^:,\[\]]*)(?::\d*)?(?:,(?:\[[^\]]*\]|[^:,\[\]]*)(?::\d*)?)*")
 _QUERY: Final = re.compile(
     r"\?(?=[\w.\-%\[\]]+=|\w+%(?:25)*3D)|#(?=\w*(?:token|key|secret|sig)=)|[;&](?=(?:sig|signature|password|passwd|pwd)=)",
@@ -81,7 +82,10 @@ class Address:
     @staticmethod
     def parse(text: str | Address) -> Address:
         """The address that a text is."""
-        return text if isinstance(text, Address) else Address(without_secrets(text), text)
+        if isinstance(text, Address):
+            return text
+        shown = without_secrets(text) if "://" in text else _BEFORE_AT.sub("…@", text)
+        return Address(_without_called(shown), text)
 
     def with_secrets(self) -> str:
         """The address as it was given, for whoever connects; never to be shown, kept or sent on."""
@@ -138,7 +142,7 @@ def hide_secrets(text: str, mark: str = "?…") -> str:
         text = _URL_IN_TEXT.sub(lambda url: _hidden(url, mark), text)
     if "%" in text:
         text = _ESCAPED_URL.sub(_hidden_escaped, text)
-    return _CALLED_SECRET.sub(r"\g<name>\g<sign>…", text) if "=" in text else text
+    return _without_called(text)
 
 
 def hidden_in(values: Mapping[str, str]) -> dict[str, str]:
@@ -185,6 +189,10 @@ def _signed(address: str) -> re.Match[str] | None:
     """Where a query begins that was escaped into the name of a place; None if none with a secret does."""
     begins = _ESCAPED_MARK.search(address)
     return begins if begins and _SIGNATURE.search(address, begins.end()) else None
+
+
+def _without_called(text: str) -> str:
+    return _CALLED_SECRET.sub(r"\g<name>\g<sign>…", text) if "=" in text else text
 
 
 def _hidden_escaped(url: re.Match[str]) -> str:

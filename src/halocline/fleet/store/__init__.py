@@ -11,6 +11,9 @@ one process on one machine.
 
 from __future__ import annotations
 
+import re
+from typing import Final
+
 from halocline.addresses import Address
 from halocline.errors import InputError, StaleEpochError
 from halocline.fleet.store.archive import AuditArchive
@@ -29,6 +32,10 @@ __all__ = [
     "open_fleet_store",
 ]
 
+_SETTINGS: Final = re.compile(r"(?:^|\s)(?:host|hostaddr|dbname|user|password|passfile|service)\s*=", re.IGNORECASE)
+_URL_AMISS: Final = re.compile(r"\s|(?:postgres(?:ql)?|sqlite)(?:\+\w+)?:", re.IGNORECASE)
+"""What is no file although it is no URL: the settings of a database as its own tools take them, and a mistyped URL."""
+
 
 def open_fleet_store(where: str | Address) -> FleetStore:
     """The store at a path or URL.
@@ -38,6 +45,13 @@ def open_fleet_store(where: str | Address) -> FleetStore:
     """
     where = Address.parse(where).with_secrets()
     scheme, found, rest = where.partition("://")
+    if _SETTINGS.search(where) or (not found and _URL_AMISS.match(where)):
+        # A file of such a name would be made, and show the password to everybody who lists the folder.
+        raise InputError(
+            "what was given as a fleet's store is neither the name of a file nor a URL",
+            sides={"expected": "a file name, sqlite:///file, or postgresql://user:password@host/database"},
+            next_step="Write settings of a database as a URL: postgresql://host/database?sslmode=require",
+        )
     if found and scheme.split("+")[0] in ("postgresql", "postgres"):
         from halocline.fleet.store.postgresql import PostgresqlStore
 

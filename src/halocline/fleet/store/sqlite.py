@@ -21,7 +21,7 @@ from threading import Lock
 from typing import Any, Final
 from urllib.parse import quote
 
-from sqlalchemy import Connection, Engine, create_engine, event, update
+from sqlalchemy import URL, Connection, Engine, create_engine, event, update
 from sqlalchemy.pool import StaticPool
 
 from halocline.addresses import Address
@@ -172,7 +172,7 @@ def _engine(path: str, is_still_there: Callable[[], bool]) -> Engine:
     # One connection for a store in memory, which lives and dies with it.
     pool: dict[str, Any] = {"poolclass": StaticPool} if path == MEMORY else {}
     engine = create_engine(
-        f"sqlite+pysqlite:///{path}",
+        URL.create("sqlite+pysqlite", database=path),
         hide_parameters=True,
         connect_args={"check_same_thread": False, "timeout": 10.0},
         **pool,

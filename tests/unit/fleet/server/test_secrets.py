@@ -140,16 +140,23 @@ STORES = (
     "postgresql://127.0.0.1:HUNTER2/fleet",
     "postgresql://127.0.0.1:1/fleet?passwrod=HUNTER2",
     "postgres://fleet:HUNTER2@127.0.0.1:1/fleet?sslpassword=HUNTER2",
+    "host=127.0.0.1 port=1 user=fleet password=HUNTER2 dbname=fleet",
+    "user=fleet password = 'HUNTER2 x' options=a://b",
+    "postgresql:/fleet:HUNTER2@127.0.0.1:1/fleet",
+    "postgresql:fleet:HUNTER2@127.0.0.1",
+    " postgresql://fleet:HUNTER2@127.0.0.1:1/fleet",
 )
 
 
 @pytest.mark.parametrize("store", STORES)
-def test_the_address_of_a_store_shows_no_secret_wherever_it_is_named(store, caplog):
+def test_the_address_of_a_store_shows_no_secret_wherever_it_is_named(store, caplog, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     config = Config(store=store, listen="127.0.0.1:0", http="")
     assert SECRET not in f"{config} {config!r} {config.store}"
     with pytest.raises(HaloclineError) as caught:
         open_fleet_store(config.store)
     assert SECRET not in f"{caught.value} {caught.value!r} {caught.value.to_dict()} {caplog.text}"
+    assert not list(tmp_path.iterdir()), "a file was made of what is the address of a database"
 
 
 def test_a_store_in_postgresql_describes_itself_without_secrets(monkeypatch):

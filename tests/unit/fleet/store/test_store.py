@@ -699,3 +699,9 @@ def test_passwords_do_not_appear_in_descriptions():
         open_fleet_store("postgresql://ann:s3cret@127.0.0.1:1/fleet")
     assert "s3cret" not in str(caught.value)
     assert "127.0.0.1" in str(caught.value)
+
+
+def test_a_file_may_have_the_signs_of_a_url_in_its_name(tmp_path):
+    path = tmp_path / "fleet of 50%41?mode=ro#1.db"
+    open_fleet_store(str(path)).close()
+    assert [each.name for each in tmp_path.iterdir() if each.suffix == ".db"] == [path.name]
