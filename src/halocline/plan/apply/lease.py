@@ -15,7 +15,6 @@ live when their lease is taken over are *overtaken*; the lease names them until 
 from __future__ import annotations
 
 import os
-import socket
 import time
 from dataclasses import dataclass, field
 from threading import Event, Lock, Thread
@@ -26,7 +25,7 @@ import msgspec
 from halocline.errors import AlreadyExistsError, ConflictError, HaloclineError, NotFoundError
 from halocline.plan.apply.journal import FOLDER
 from halocline.storage.base import Store
-from halocline.storage.process import is_process
+from halocline.storage.process import is_gone, process_space
 
 LEASE_S: Final = 60.0
 _PATH: Final = f"{FOLDER}/lease.json"
@@ -41,7 +40,7 @@ class LeaseHolder(msgspec.Struct, frozen=True, rename="camel"):
     Attributes:
         by: Who.
         plan: Which plan.
-        host: On which machine.
+        host: In which space of processes; see `halocline.storage.process`.
         process: In which process of it.
         since_ms: Since when.
         until_ms: Until when, unless it is renewed; 0 once it was given back.
@@ -66,7 +65,7 @@ class LeaseHolder(msgspec.Struct, frozen=True, rename="camel"):
     @property
     def is_gone(self) -> bool:
         """Whether its process can be seen to be gone."""
-        return self.host == socket.gethostname() and not is_process(self.process)
+        return is_gone(self.host, self.process)
 
     @property
     def is_over(self) -> bool:
@@ -201,7 +200,7 @@ class RolloutLease:
 
     def _encoded(self, until_ms: int | None = None) -> bytes:
         until = _now() + int(LEASE_S * 1000) if until_ms is None else until_ms
-        host, process = socket.gethostname(), os.getpid()
+        host, process = process_space(), os.getpid()
         return msgspec.json.encode(
             LeaseHolder(self.by, self.plan, host, process, self._since_ms, until, self.token, self.overtaken)
         )

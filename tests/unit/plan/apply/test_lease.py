@@ -12,6 +12,7 @@ from halocline.plan.apply.journal import BEGUN, WAITING, Journal
 from halocline.plan.apply.lease import LeaseHolder, RolloutLease, holder_of
 from halocline.plan.apply.takeover import holding_lake
 from halocline.storage import open_store
+from halocline.storage.process import process_space
 
 
 @pytest.fixture
@@ -45,13 +46,13 @@ def test_a_lease_that_ran_out_is_taken_over(store):
 
 
 def test_a_lease_of_a_process_that_is_gone_from_this_machine_is_taken_over_at_once(store):
-    held_by(store, host=lease.socket.gethostname(), process=2**22 - 1)
+    held_by(store, host=process_space(), process=2**22 - 1)
     with RolloutLease(store, "ana", "q"):
         assert holder_of(store).by == "ana"
 
 
 def test_a_lease_of_a_killed_process_that_nobody_has_asked_for_is_taken_over_at_once(store, unreaped):
-    held_by(store, host=lease.socket.gethostname(), process=unreaped)
+    held_by(store, host=process_space(), process=unreaped)
     with RolloutLease(store, "ana", "q"):
         assert holder_of(store).by == "ana"
 
@@ -101,7 +102,7 @@ def test_a_plan_whose_holder_may_live_is_to_be_fenced_off_until_somebody_has(sto
         assert mine.overtaken == ()
 
 
-@pytest.mark.parametrize("facts", [{"until_ms": 0}, {"host": lease.socket.gethostname(), "process": 2**22 - 1}])
+@pytest.mark.parametrize("facts", [{"until_ms": 0}, {"host": process_space(), "process": 2**22 - 1}])
 def test_nobody_is_fenced_off_who_gave_it_back_or_is_gone(store, facts):
     held_by(store, **facts)
     with RolloutLease(store, "ana", "p") as mine:

@@ -9,14 +9,13 @@ that Apache Hudi calls `FileSystemBasedLockProvider`: a file that only one can c
 so Java writers and ours exclude each other.
 
 A holder that dies leaves the file. It expires after the time that every writer of the table must have set alike, of
-which the file's time of change tells; a holder that lives renews it before. One of ours that died on the same machine
-is known at once. Without such a time, somebody has to delete the file.
+which the file's time of change tells; a holder that lives renews it before. One of ours that died on the same machine,
+in the same container, is known at once. Without such a time, somebody has to delete the file.
 """
 
 from __future__ import annotations
 
 import os
-import socket
 import threading
 import time
 from datetime import UTC, datetime
@@ -28,7 +27,7 @@ import msgspec
 from halocline.errors import AlreadyExistsError, ConflictError, HaloclineError, NotFoundError, UnavailableError
 from halocline.formats.hudi.properties import FOLDER
 from halocline.storage.base import Store
-from halocline.storage.process import is_process
+from halocline.storage.process import is_gone, process_space
 
 LOCK_FILE: Final = f"{FOLDER}/lock"
 """Where `hoodie.write.lock.filesystem.path` puts the lock unless it is set."""
@@ -108,7 +107,7 @@ class FileSystemLock:
     def _body(self) -> bytes:
         said = {
             "lockCreateTime": f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S.%f}"[:-3],
-            "lockThreadName": f"{socket.gethostname()}/{os.getpid()}/{threading.current_thread().name}",
+            "lockThreadName": f"{process_space()}/{os.getpid()}/{threading.current_thread().name}",
             "lockStacksInfo": "halocline",
         }
         return msgspec.json.encode(said)
@@ -170,4 +169,4 @@ def _has_died(body: bytes) -> bool:
     """Whether the holder was a process of this machine that is not there any more."""
     host, _, rest = _said(body).get("lockThreadName", "").partition("/")
     number = rest.partition("/")[0]
-    return host == socket.gethostname() and number.isdigit() and not is_process(int(number))
+    return number.isdigit() and is_gone(host, int(number))

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import os
-import socket
 import threading
 import time
 from collections.abc import Iterator
@@ -23,7 +22,7 @@ from halocline.formats.hudi.timeline.instant import HudiInstant
 from halocline.formats.hudi.timeline.timeline import HudiTimeline
 from halocline.formats.hudi.write.rollback import failed_writes, roll_back
 from halocline.storage.base import Store
-from halocline.storage.process import is_process
+from halocline.storage.process import is_process, process_space
 
 _EVERY_S: Final = 20.0
 _DEAD_AFTER_MS: Final = 3 * 60 * 1000
@@ -52,7 +51,7 @@ def beating(store: Store, instant: str, *, own: bool = True) -> Iterator[None]:
         own: Whether the write is this process's own, and ends with the block.
     """
     path, done = _path(instant), threading.Event()
-    body = json.dumps({"host": socket.gethostname(), "pid": os.getpid()} if own else {}).encode()
+    body = json.dumps({"host": process_space(), "pid": os.getpid()} if own else {}).encode()
     mine = (store.root, instant)
     store.put(path, body)
     if own:
@@ -85,7 +84,7 @@ def is_alive(store: Store, instant: str) -> bool:
         return False
     with suppress(ValueError, TypeError):
         said = json.loads(body)
-        if isinstance(said, dict) and said.get("host") == socket.gethostname():
+        if isinstance(said, dict) and said.get("host") == process_space():
             number = int(said["pid"])
             return (store.root, instant) in _OWN if number == os.getpid() else is_process(number)
     return True

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import socket
 import subprocess
 import sys
 import threading
@@ -43,6 +42,7 @@ from halocline.formats.hudi.write.metadata_table import METADATA_FOLDERS
 from halocline.storage.base import Store
 from halocline.storage.local import LocalStore
 from halocline.storage.memory import MemoryStore
+from halocline.storage.process import process_space
 
 
 @cache
@@ -390,7 +390,7 @@ def test_a_lock_is_renewed_for_as_long_as_its_holder_lives():
         with pytest.raises(UnavailableError) as told, late:
             pass
         assert store.head(LOCK_FILE).etag != first, "it was renewed"
-    assert f"{socket.gethostname()}/{os.getpid()}/MainThread (halocline)" in str(told.value), "who holds it is said"
+    assert f"{process_space()}/{os.getpid()}/MainThread (halocline)" in str(told.value), "who holds it is said"
     with late:
         pass
 
@@ -458,7 +458,7 @@ def test_a_lock_of_a_process_of_this_machine_that_has_died_is_taken_over_at_once
     gone = subprocess.Popen([sys.executable, "-c", ""])
     gone.wait()
     for holder, is_free in (
-        (f"{socket.gethostname()}/{gone.pid}/MainThread", True),
+        (f"{process_space()}/{gone.pid}/MainThread", True),
         (f"elsewhere/{gone.pid}/x", False),
     ):
         store.put(LOCK_FILE, json.dumps({"lockThreadName": holder}).encode())
@@ -469,7 +469,7 @@ def test_a_lock_of_a_process_of_this_machine_that_has_died_is_taken_over_at_once
 
 def test_a_lock_of_a_killed_process_that_nobody_has_asked_for_is_taken_over_at_once(unreaped):
     store = MemoryStore()
-    store.put(LOCK_FILE, json.dumps({"lockThreadName": f"{socket.gethostname()}/{unreaped}/MainThread"}).encode())
+    store.put(LOCK_FILE, json.dumps({"lockThreadName": f"{process_space()}/{unreaped}/MainThread"}).encode())
     with FileSystemLock(store, wait_s=0, expires_s=900):
         pass
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import socket
 import subprocess
 import sys
 from collections.abc import Callable
@@ -32,6 +31,7 @@ from halocline.formats.hudi.properties import encode, properties
 from halocline.formats.hudi.snapshot import HudiSnapshot
 from halocline.storage.base import Store
 from halocline.storage.memory import MemoryStore
+from halocline.storage.process import process_space
 
 PLAIN = datetime(2026, 11, 15, tzinfo=UTC)
 WAYS = [(6, 8), (6, 9), (8, 9), (9, 8), (8, 6), (9, 6)]
@@ -332,7 +332,7 @@ def test_a_write_whose_process_has_died_on_this_machine_is_taken_back_by_a_move(
     (failed,) = (each for each in table.snapshot.timeline.instants if not each.is_completed)
     process = subprocess.Popen([sys.executable, "-c", ""])
     process.wait()
-    body = json.dumps({"host": socket.gethostname(), "pid": process.pid}).encode()
+    body = json.dumps({"host": process_space(), "pid": process.pid}).encode()
     table.store.put(f".hoodie/.heartbeat/{failed.time}", body)
     before = rows(table.store)
     apply_move(table.store, plan_move(table.store, 8))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import socket
 import subprocess
 import sys
 
@@ -15,6 +14,7 @@ from halocline.formats.hudi.configuration import TableType
 from halocline.formats.hudi.write import heartbeat
 from halocline.formats.hudi.write.heartbeat import beat_once, beating, is_alive, stop_beating, take_back_failed
 from halocline.storage.memory import MemoryStore
+from halocline.storage.process import process_space
 
 
 @pytest.fixture
@@ -47,11 +47,11 @@ def test_a_writer_that_beats_is_left_alone_and_one_that_does_not_is_taken_back(t
 
 def test_a_process_of_this_machine_is_known_to_be_dead_at_once(table):
     write = table.begin()
-    said(table, write.time, host=socket.gethostname(), pid=dead_process())
+    said(table, write.time, host=process_space(), pid=dead_process())
     assert not is_alive(table.store, write.time)
-    said(table, write.time, host=socket.gethostname(), pid=os.getppid())
+    said(table, write.time, host=process_space(), pid=os.getppid())
     assert is_alive(table.store, write.time)
-    said(table, write.time, host=socket.gethostname(), pid=os.getpid())
+    said(table, write.time, host=process_space(), pid=os.getpid())
     assert not is_alive(table.store, write.time), "another process had the number, before this one was started"
     said(table, write.time, host="elsewhere", pid=dead_process())
     assert is_alive(table.store, write.time), "what runs elsewhere cannot be seen from here"
@@ -59,7 +59,7 @@ def test_a_process_of_this_machine_is_known_to_be_dead_at_once(table):
 
 def test_a_killed_writer_that_nobody_has_asked_for_is_known_to_be_dead_at_once(table, unreaped):
     write = table.begin()
-    said(table, write.time, host=socket.gethostname(), pid=unreaped)
+    said(table, write.time, host=process_space(), pid=unreaped)
     assert not is_alive(table.store, write.time)
 
 
