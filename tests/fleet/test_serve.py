@@ -3,9 +3,13 @@
 import contextlib
 import os
 import re
+import resource
 import signal
+import socket
 import subprocess
 import sys
+
+import pytest
 
 from halocline.cli.main import run
 from halocline.errors import DeniedError, HaloclineError
@@ -66,6 +70,23 @@ def test_serve_reads_access_again_when_it_is_sent_sighup_although_the_file_looks
         assert not is_let_in("old")
     finally:
         stopped(process)
+
+
+def test_callers_that_merely_connect_keep_nobody_out(tmp_path):
+    usual = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if usual[1] < 1000:
+        pytest.skip("the system lets a process have few files")
+    resource.setrlimit(resource.RLIMIT_NOFILE, (100, usual[1]))
+    try:
+        process, _, address = served("--store", str(tmp_path / "fleet.db"))
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, usual)
+    host, port = address.removeprefix("grpc://").split(":")
+    with contextlib.ExitStack() as opened:
+        for _ in range(300):
+            opened.enter_context(socket.create_connection((host, int(port)), timeout=30))
+        assert run(["fleet", "--at", address, "describe", "--output", "json"]) == 0
+    stopped(process)
 
 
 def test_serve_stops_when_its_file_is_replaced_and_says_what_lies_there(tmp_path):

@@ -5,12 +5,16 @@ the next one has not begun. Beyond the most that one address may have, its own l
 most of all, the longest idle one of the address that has the most. Whoever asks and is answered is never cut off by
 others, and whoever holds connections open is cut off by its own. If nothing is idle, the newest is refused.
 
+An address of IPv6 stands for its network of 64 bits, of which one caller has all addresses.
+
 Limit: only whole connections are counted here. One whose TLS handshake does not end is cut off by its own timeout.
 """
 
 from __future__ import annotations
 
+import ipaddress
 from typing import Final, Protocol
+from urllib.parse import unquote
 
 MOST_OF_ONE: Final = 200
 MOST: Final = 400
@@ -25,6 +29,24 @@ class Connection(Protocol):
 
     def cut(self) -> None:
         """Ends it at once."""
+
+
+def origin_of(host: str) -> str:
+    """Where a caller is, as far as it cannot choose among addresses: a machine has many of its own, and of a network.
+
+    Example:
+        >>> origin_of("127.0.0.7") == origin_of("::1"), origin_of("2001:db8::7"), origin_of("::ffff:10.0.0.7")
+        (True, '2001:db8::/64', '10.0.0.7')
+    """
+    try:
+        ip = ipaddress.ip_address(unquote(host).strip("[]").partition("%")[0])
+    except ValueError:
+        return host
+    if isinstance(ip, ipaddress.IPv6Address):
+        ip = ip.ipv4_mapped or ip
+    if ip.is_loopback:
+        return "loopback"
+    return str(ipaddress.ip_network((ip, 64), strict=False)) if ip.version == 6 else str(ip)
 
 
 class Connections:

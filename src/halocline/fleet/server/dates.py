@@ -13,6 +13,7 @@ from statistics import median
 from typing import Final
 
 from halocline.fleet.server.auth import Grant, Right
+from halocline.fleet.server.connections import origin_of
 
 _FEWEST: Final = 3
 _MOST: Final = 100
@@ -51,4 +52,4 @@ class CallerDates:
 
 def witness_of(grant: Grant, credential: str, host: str) -> str | None:
     """Who bears witness of the date when this caller tells it; None if its word does not count."""
-    return f"{credential} at {host}" if Right.JOIN in grant.rights else None
+    return f"{credential} at {origin_of(host)}" if Right.JOIN in grant.rights else None

@@ -16,7 +16,7 @@ import ssl
 import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from secrets import token_hex
@@ -44,6 +44,7 @@ from halocline.fleet.wire.handshake import Wire
 _log = logging.getLogger(__name__)
 _WATCH_S: Final = 1.0
 _SWITCH_S: Final = 0.001
+_MOST_FILES: Final = 65_536
 Routes = Callable[[FleetService], Sequence[BaseRoute]]
 
 
@@ -214,12 +215,25 @@ def devote(hosting: Hosting) -> None:
     """Sets the interpreter of a process that does nothing but host, once it has started.
 
     What was read when it took over stays for long, so the collector need not look through it again and again; and
-    threads that work out answers give way to heartbeats sooner than is usual.
+    threads that work out answers give way to heartbeats sooner than is usual. Each connection takes a file: with few of
+    them callers who merely connect would keep all others out, so we take as many as the system lets us have.
     """
+    _allow_files()
     sys.setswitchinterval(_SWITCH_S)
     gc.set_threshold(10_000, 20, 50)
     gc.freeze()
     hosting.service.on_active.append(lambda active: gc.freeze() if active else None)
+
+
+def _allow_files() -> None:
+    try:
+        import resource
+    except ImportError:
+        return
+    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    # Some systems say that there is no limit, and have one.
+    with suppress(OSError, ValueError):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (_MOST_FILES if hard == resource.RLIM_INFINITY else hard, hard))
 
 
 def address(text: str) -> tuple[str, int]:

@@ -25,7 +25,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from halocline.errors import DeniedError, HaloclineError, InputError
 from halocline.fleet.server.auth import Right
-from halocline.fleet.server.connections import Connections
+from halocline.fleet.server.connections import Connections, origin_of
 from halocline.fleet.server.decider import RejectedError
 from halocline.fleet.server.metrics import CONTENT_TYPE
 from halocline.fleet.server.rights import METRICS, RIGHTS
@@ -263,7 +263,7 @@ class _Impatient(H11Protocol):
 
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
-        self._address = str((transport.get_extra_info("peername") or ("",))[0])
+        self._address = origin_of(str((transport.get_extra_info("peername") or ("",))[0]))
         self._wait()
         self._open.add(self._address, self)
 

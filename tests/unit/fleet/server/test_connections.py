@@ -4,7 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from halocline.fleet.server.connections import Connections
+from halocline.fleet.server.auth import Grant, Right
+from halocline.fleet.server.connections import Connections, origin_of
+from halocline.fleet.server.dates import CallerDates, witness_of
 
 
 class Opened:
@@ -72,3 +74,21 @@ def test_there_are_never_more_than_the_most_and_every_other_was_cut(steps):
         live = [where for where, each in opened if not each.is_cut]
         assert len(connections) == len(live) <= 7
         assert all(live.count(where) <= 3 for where in live)
+
+
+@pytest.mark.parametrize(
+    "hosts",
+    [
+        ["127.0.0.1", "127.0.0.2", "127.9.9.9", "::1", "%5B::1%5D", "::ffff:127.0.0.3"],
+        ["2001:db8::1", "2001:db8::2", "2001:db8:0:0:ffff::3%eth0", "[2001:db8::4]"],
+    ],
+)
+def test_the_addresses_that_one_machine_has_are_one_witness_and_share_one_bound(hosts):
+    assert len({origin_of(each) for each in hosts}) == 1
+    dates, grant = CallerDates(600_000), Grant("etl", frozenset({Right.JOIN}))
+    for host in hosts:
+        dates.note(witness_of(grant, "secret:1", host), -700_000)
+    assert dates.complaint() == ""
+    for host in ("10.0.0.1", "10.0.0.2", "2001:db8:0:1::1"):
+        dates.note(witness_of(grant, "secret:1", host), -700_000)
+    assert dates.complaint()
