@@ -8,7 +8,7 @@ on Spark and with hudi-rs 0.5.0, whatever the client that wrote the table:
 |---|---|
 | `.hoodie` | the folder of the timeline: rows are left out, or the table is refused |
 | `.`, `..`, nothing | another folder, outside the table maybe |
-| `metadata` at its begin | hudi-rs takes it for a metadata table, and leaves the rows out |
+| `metadata` or `_delta_log` at its begin | hudi-rs takes it for the folder of another format, and leaves the rows out |
 | `:` | Apache Hudi cannot read the table any more |
 | control characters | hudi-rs cannot read the table any more |
 | `%2F` and the like, in a table that does not escape values | Apache Hudi shows `/` |
@@ -33,7 +33,7 @@ DEFAULT_PARTITION: Final = "__HIVE_DEFAULT_PARTITION__"
 
 _LOST: Final = "clients would look for the rows in another folder"
 _NO_FOLDERS: Final = frozenset({"", ".", ".."})
-_METADATA: Final = "metadata"
+_OTHER_FORMATS: Final = frozenset({"metadata", "_delta_log"})
 _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f]")
 _ESCAPED: Final = re.compile(r"%[0-9A-Fa-f]{2}")
 
@@ -105,8 +105,8 @@ def folder_problem(piece: str, number: int, config: HudiTableConfig) -> str | No
         return "it is the folder of the timeline"
     if not _NO_FOLDERS.isdisjoint(folders):
         return _LOST
-    if number == 0 and folders[0] == _METADATA:
-        return "hudi-rs takes that folder for a metadata table and leaves the rows out"
+    if number == 0 and folders[0] in _OTHER_FORMATS:
+        return "hudi-rs takes that folder for one of another table format and leaves the rows out"
     if ":" in piece:
         return "Apache Hudi reads no table that has a partition with a colon"
     if _CONTROL.search(piece):
