@@ -243,8 +243,8 @@ def take_back(store: Store, write: HudiWrite) -> None:
         if all(each.time != write.time for each in HudiTimeline.load(store, write.config).writes):
             roll_back(store, write.config, write.instant)
         return
-    store.delete_many([path for path, _ in marked_files(store, write.time)])
     take_back_aside(store, write.time)
+    store.delete_many([path for path, _ in marked_files(store, write.time)])
     delete_markers(store, write.time)
 
 

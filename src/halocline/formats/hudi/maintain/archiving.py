@@ -7,7 +7,8 @@ never finished, and a gap would say so of what lies before it.
 What stays: the last writes, everything from the first pending instant, savepoint or instant that time travel still
 reaches, and what is not compacted yet. What was completed after a pending instant began stays as well: its writer has
 yet to look whether both have changed the same rows. A replace commit stays as long as files of what it replaced are
-there, because only it says that they do not count.
+there, because only it says that they do not count. Files that came after their write was taken back go before, since
+older instants that the timeline does not show are taken for archived ones.
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ from halocline.formats.hudi.timeline.instant import (
 from halocline.formats.hudi.timeline.metadata import CleanMetadata
 from halocline.formats.hudi.timeline.timeline import HudiTimeline, instant_files
 from halocline.formats.hudi.write.history import append_archive, append_lsm
+from halocline.formats.hudi.write.rollback import remove_late_files
 from halocline.storage.base import Store
 
 _PLANNED: Final = frozenset({"compaction", "clustering", "clean", REPLACE_COMMIT})
@@ -63,6 +65,7 @@ def archive(store: Store, *, keep: int = 20, at_most: int = 30) -> tuple[HudiIns
     chosen = instants_to_archive(timeline, keep, at_most)
     if not chosen:
         return ()
+    remove_late_files(store, timeline)
     folder, layout = timeline.config.history_folder, timeline.config.layout
     there = {
         (each.time, each.action)

@@ -5,7 +5,8 @@ of each file group. Kept in any case are files that a savepoint names, and file 
 clustering is to rewrite. A file group that was replaced goes as a whole, once no instant that stays can see it.
 
 A cleaning is planned, and the plan is done: run again after a crash, it deletes the same files. What writers that were
-killed have left half-written goes as well, planned or not, and so do files of attempts that came too late to count.
+killed have left half-written goes as well, planned or not, and so do files of attempts that came too late to count,
+and of writes that had been taken back.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ from halocline.formats.hudi.write import schemas
 from halocline.formats.hudi.write.files_aside import forget_aside
 from halocline.formats.hudi.write.instants import put_completed, put_inflight, put_requested
 from halocline.formats.hudi.write.metadata_table import retire_metadata_table
+from halocline.formats.hudi.write.rollback import remove_late_files
 from halocline.storage.base import Store
 
 _VERSION: Final = 2
@@ -80,6 +82,7 @@ def clean(store: Store, *, policy: CleaningPolicy | str = CleaningPolicy.COMMITS
         done = run_cleaning(store, put_requested(store, snapshot.config, CLEAN, _encoded(plan, snapshot)))
     kept, late = _savepointed(snapshot.timeline), late_files(snapshot.timeline, data_files(store))
     store.delete_many(sorted(each.path for each in late if each.path not in kept))
+    remove_late_files(store, snapshot.timeline)
     forget_aside(store, snapshot.config)
     store.sweep(time.time_ns() // 1_000_000)
     return done

@@ -126,6 +126,6 @@ def complete(
 
 def remove_leftovers(store: Store, time: str) -> None:
     """Removes base files of an attempt that died: two files of one group and instant confuse readers."""
+    take_back_aside(store, time)  # first, so that nobody moves a file to where has been looked already
     found = (each for each in data_files(store) if isinstance(each, BaseFile) and each.instant == time)
     store.delete_many([each.path for each in found])
-    take_back_aside(store, time)

@@ -5,6 +5,11 @@ as well, so a command block in a new log file takes the blocks back; from 8 on a
 deleted, as are files that tell changes. The rollback is an instant of its own, and the pending files of the write go
 last: until then it is found again and taken back again, with the same result. A rollback that was cut short is gone on
 with, so that none stays pending whose write is gone.
+
+A writer that was taken for dead, or a task of one that has died, may leave a file after all that. While the timeline
+shows the rollback, the file does not count. When it does not any more, the instant would be taken for an archived one,
+so `remove_late_files` goes before. The limit: what comes later still is not seen; and the log files of layout 1, which
+do not tell by their name, stay, since a compaction has come after them before anything is archived.
 """
 
 from __future__ import annotations
@@ -28,7 +33,7 @@ from halocline.formats.hudi.timeline.instant import (
     InstantState,
     file_name,
 )
-from halocline.formats.hudi.timeline.metadata import RollbackPlan
+from halocline.formats.hudi.timeline.metadata import RollbackMetadata, RollbackPlan
 from halocline.formats.hudi.timeline.timeline import HudiTimeline
 from halocline.formats.hudi.write import schemas
 from halocline.formats.hudi.write.files_aside import take_back_aside
@@ -58,6 +63,8 @@ def roll_back(store: Store, config: HudiTableConfig, failed: HudiInstant) -> Hud
     Returns:
         The completed rollback.
     """
+    # First, so that a writer that is not dead finds nothing to move where its files have been looked for.
+    take_back_aside(store, failed.time)
     begun = _begun(HudiTimeline.load(store, config), failed)
     rollback = begun[0] if begun else _requested(store, config, failed)
     put_inflight(store, config, rollback)
@@ -81,12 +88,36 @@ def roll_back(store: Store, config: HudiTableConfig, failed: HudiInstant) -> Hud
             store.delete(file.path)
             said["successDeleteFiles"].append(file.path)
     done = _completed(store, config, rollback, failed, partitions)
-    take_back_aside(store, failed.time)
     delete_markers(store, failed.time)
     for each in (*begun[1:], failed):
         for state in (InstantState.INFLIGHT, InstantState.REQUESTED):
             store.delete(f"{config.timeline_folder}/{file_name(replace(each, state=state))}")
     return done
+
+
+def remove_late_files(store: Store, timeline: HudiTimeline) -> None:
+    """Deletes the files of writes that came after they had been taken back.
+
+    Args:
+        store: Where the table lies.
+        timeline: Its timeline; rollbacks that it does not show are not looked at.
+    """
+    times: set[str] = set()
+    for each in timeline.instants:
+        if each.action == ROLLBACK and each.is_completed:
+            said = RollbackMetadata.parse(timeline.body(each).record, f"{each} of {store.root}")
+            times.update(said.commits_rollback)
+    # A table service that was taken back is run again at the same time.
+    times -= {each.time for each in timeline.instants if each.action != ROLLBACK}
+    if not times:
+        return
+    by_name = timeline.config.layout > 1
+    late = (
+        each.path
+        for each in data_files(store)
+        if each.instant in times and (isinstance(each, BaseFile) or by_name or each.is_change_data)
+    )
+    store.delete_many(list(late))
 
 
 def taken_back(timeline: HudiTimeline, rollback: HudiInstant) -> str | None:
