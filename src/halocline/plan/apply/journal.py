@@ -14,7 +14,7 @@ from typing import Final
 
 import msgspec
 
-from halocline.errors import AlreadyExistsError, ConflictError
+from halocline.errors import AlreadyExistsError, ConflictError, MalformedError
 from halocline.lake.file import LakeFile
 from halocline.storage import open_store
 from halocline.storage.base import Store
@@ -94,7 +94,15 @@ class Journal:
             path = self._path(len(self.entries))
             if not self.store.exists(path):
                 return
-            self._take(msgspec.json.decode(self.store.get(path), type=JournalEntry))
+            try:
+                entry = msgspec.json.decode(self.store.get(path), type=JournalEntry)
+            except msgspec.DecodeError as error:
+                raise MalformedError(
+                    f"an entry of the journal of plan {self.plan} cannot be read",
+                    sides={"entry": path, "problem": str(error)[:200]},
+                    next_step="Put the entry back from a copy of the lake; what was done is known by all of them.",
+                ) from error
+            self._take(entry)
 
     def write(self, kind: str, stage: int = 0, subject: str = "", detail: str = "", fingerprint: str = "") -> None:
         """Adds an entry.

@@ -22,7 +22,7 @@ from typing import Final
 
 import msgspec
 
-from halocline.errors import AlreadyExistsError, ConflictError, HaloclineError, NotFoundError
+from halocline.errors import AlreadyExistsError, ConflictError, HaloclineError, MalformedError, NotFoundError
 from halocline.plan.apply.journal import FOLDER
 from halocline.storage.base import Store
 from halocline.storage.process import is_gone, process_space
@@ -167,7 +167,7 @@ class RolloutLease:
             except NotFoundError:
                 self._lost = _taken(None, self.by)
                 return
-            holder = msgspec.json.decode(data, type=LeaseHolder)
+            holder = _decoded(data)
             if holder.token != self.token or holder.is_given_back:
                 self._lost = _taken(None if holder.is_given_back else holder, self.by)
                 return
@@ -181,7 +181,7 @@ class RolloutLease:
         except NotFoundError:
             self._create()
             return
-        holder = msgspec.json.decode(data, type=LeaseHolder)
+        holder = _decoded(data)
         if not holder.is_over or meta.etag is None:
             raise _taken(holder, self.by)
         self.token = max(self.token, holder.token + 1)
@@ -209,10 +209,21 @@ class RolloutLease:
 def holder_of(store: Store) -> LeaseHolder | None:
     """Who applies a plan to a lake; None if nobody does."""
     try:
-        holder = msgspec.json.decode(store.get(_PATH), type=LeaseHolder)
+        holder = _decoded(store.get(_PATH))
     except NotFoundError:
         return None
     return None if holder.is_given_back else holder
+
+
+def _decoded(data: bytes) -> LeaseHolder:
+    try:
+        return msgspec.json.decode(data, type=LeaseHolder)
+    except msgspec.DecodeError as error:
+        raise MalformedError(
+            f"the lease of the lake, {_PATH}, cannot be read",
+            sides={"found": f"{len(data):,} bytes", "problem": str(error)[:200]},
+            next_step=f"Make sure that nobody applies a plan to this lake, then delete {_PATH}.",
+        ) from error
 
 
 def _taken(holder: LeaseHolder | None, by: str) -> ConflictError:

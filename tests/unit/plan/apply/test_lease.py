@@ -6,7 +6,7 @@ import msgspec
 import pytest
 from tests.support.processes import until
 
-from halocline.errors import ConflictError
+from halocline.errors import ConflictError, MalformedError
 from halocline.plan.apply import lease
 from halocline.plan.apply.journal import BEGUN, WAITING, Journal
 from halocline.plan.apply.lease import LeaseHolder, RolloutLease, holder_of
@@ -140,3 +140,16 @@ def test_whoever_takes_over_fences_the_journal_before_the_older_holder_writes_ag
         pass
     with pytest.raises(ConflictError, match="ben has taken over"):
         older.write(WAITING, 1)
+
+
+@pytest.mark.parametrize("found", [b"", b"{}", b"null", b"\xff", b'{"by": 1}'])
+def test_a_lease_and_a_journal_that_cannot_be_read_are_said_to_be_so(store, tmp_path, found):
+    store.put(lease._PATH, found)
+    with pytest.raises(MalformedError, match=r"lease\.json"), RolloutLease(store, "ana", "q"):
+        pass
+    with pytest.raises(MalformedError, match=r"lease\.json"):
+        holder_of(store)
+    Journal.open(str(tmp_path), "p").write(BEGUN)
+    store.put("_halocline/rollouts/p/000001.json", found)
+    with pytest.raises(MalformedError, match="journal of plan p"):
+        Journal.open(str(tmp_path), "p")
