@@ -25,7 +25,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
-from urllib.parse import unquote
+from urllib.parse import quote, unquote
 
 _DATABASES: Final = frozenset({"postgresql", "postgres"})
 _NAMED_BEFORE_AT: Final = _DATABASES | {"abfs", "abfss", "wasb", "wasbs"}
@@ -44,7 +44,7 @@ _FIRST_URL: Final = re.compile(_SCHEME)
 _ESCAPED_SIGN: Final = re.compile(r"%(?:25)*(?:40|3A)", re.IGNORECASE)
 _CALLED_SECRET: Final = re.compile(
     r"(?<![\w/%.-])(?P<name>(?:ssl)?password|passwd|pwd|account_?key|shared_?access_?key|(?:client_|access_)?secret(?:_key)?"
-    r"|(?:aws_)?secret_access_key)(?P<sign>\s*=\s*)(?:'(?:[^'\\\n]|\\.)*'|[^\s&;,'\"\\)\]}]+)",
+    r"|(?:aws_)?secret_access_key)(?P<sign>\s*=\s*)(?:'(?:[^'\\\n\"]|\\.)*'|[^\s&;,'\"\\)\]}]+)",
     re.IGNORECASE,
 )
 _BEFORE_AT: Final = re.compile(r"(?<=:)[^\s@]*@")
@@ -159,7 +159,7 @@ def _shown(address: str, depth: int = 0) -> str:
     place, query = _split_query(rest)
     authority, slash, path = place.partition("/")
     if "@" not in authority and _ESCAPED_SIGN.search(authority):
-        place = f"{_unescaped(authority)}{slash}{path}"
+        place = f"{_ESCAPED_SIGN.sub(_sign, authority)}{slash}{path}"
         authority, slash, path = place.partition("/")
     if "@" in place and ("@" in authority or not _PORT.fullmatch(authority)):
         # The password may hold slashes and further signs: without them the host would not be one.
@@ -197,7 +197,12 @@ def _without_called(text: str) -> str:
 
 def _hidden_escaped(url: re.Match[str]) -> str:
     plain = _unescaped(url[0])
-    return url[0] if plain == unsigned(plain) else unsigned(plain)
+    # What was escaped must not be taken for the end of the text that it stands in.
+    return url[0] if plain == unsigned(plain) else quote(unsigned(plain), safe=":/@?=&,;+~")
+
+
+def _sign(escaped: re.Match[str]) -> str:
+    return "@" if escaped[0].endswith("40") else ":"
 
 
 def _unescaped(text: str) -> str:

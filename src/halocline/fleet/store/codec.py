@@ -69,7 +69,7 @@ def decode(kind: str, body: str) -> RecordChange:
     try:
         key_type, value_type = KINDS[kind]
         # Members have texts of their own in the names of tables only, which drop secrets by themselves.
-        parts = msgspec.json.decode(body if kind == "members" else hide_secrets(body, mark=""), type=_Body)
+        parts = msgspec.json.decode(body if kind == "members" else _without_secrets(body), type=_Body)
         key = msgspec.json.decode(parts.key, type=key_type)
         value = msgspec.json.decode(parts.value, type=value_type)
         return RecordChange(kind, (value.table, value.ladder) if kind == "tables" else key, value)
@@ -79,6 +79,24 @@ def decode(kind: str, body: str) -> RecordChange:
             sides={"found": hide_secrets(body)[:200], "problem": str(error)[:200]},
             next_step="Import a backup into a new store: halocline fleet import FILE",
         ) from error
+
+
+def _without_secrets(body: str) -> str:
+    """A record without secrets. Each text is looked at by itself: a sign of a URL may be one of JSON as well."""
+    if hide_secrets(body, mark="") == body:
+        return body
+    return msgspec.json.encode(_hidden(msgspec.json.decode(body))).decode()
+
+
+def _hidden(part: Any) -> Any:
+    match part:
+        case str():
+            return hide_secrets(part, mark="")
+        case dict():
+            return {_hidden(name): _hidden(each) for name, each in part.items()}
+        case list():
+            return [_hidden(each) for each in part]
+    return part
 
 
 def assembled(epoch: int, rows: Iterable[tuple[str, str]]) -> Fleet:

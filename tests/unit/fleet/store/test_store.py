@@ -8,9 +8,12 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from sqlalchemy import create_engine, inspect, text
 
 from halocline import __version__
+from halocline.addresses import hide_secrets
 from halocline.errors import ConflictError, InputError, MalformedError, UnavailableError, UnsupportedError
 from halocline.fleet.answers import AuditQuery, plain
 from halocline.fleet.audit_chain import Beginning, beginning_problem, broken
@@ -705,3 +708,33 @@ def test_a_file_may_have_the_signs_of_a_url_in_its_name(tmp_path):
     path = tmp_path / "fleet of 50%41?mode=ro#1.db"
     open_fleet_store(str(path)).close()
     assert [each.name for each in tmp_path.iterdir() if each.suffix == ".db"] == [path.name]
+
+
+@pytest.mark.parametrize(
+    "reason",
+    [
+        's3://a:"b',
+        's3://h/t?a="x=1',
+        "password='\", it's",
+        "s3%3A%2F%2FK%3AS%40la%22ke",
+        "s3://K%40la%22ke/x",
+        's3://a:\\"b@c',
+        "s3://x@\\",
+        "s3://u:\\",
+    ],
+)
+def test_no_reason_of_anybody_makes_a_store_unreadable(reason):
+    hold = Hold("delta", "h", 1, None, f"see {reason}", "ops")
+    change = decode("holds", encode(("delta", "h"), hold)[1])
+    assert change.key == ("delta", "h")
+    assert change.value == replace(hold, reason=hide_secrets(hold.reason, mark=""))
+    assert decode("holds", encode(change.key, change.value)[1]) == change
+
+
+PIECES = ["s3://", "://", "a", ":", '"', "@", "\\", "?", "=", "%22", "%40", "%3A", "'", "password", " ", "/", "{", "9"]
+
+
+@given(st.lists(st.sampled_from(PIECES), max_size=12).map("".join))
+def test_every_text_comes_back_from_a_store_without_its_secrets(reason):
+    hold = Hold("delta", "h", 1, None, reason, "ops")
+    assert decode("holds", encode(("delta", "h"), hold)[1]).value.reason in (reason, hide_secrets(reason, mark=""))
