@@ -18,7 +18,7 @@ from pyspark.sql.datasource import WriterCommitMessage
 
 from halocline.errors import AlreadyExistsError, HaloclineError, NotFoundError
 from halocline.formats.hudi.configuration import HudiTableConfig
-from halocline.formats.hudi.properties import FOLDER
+from halocline.formats.hudi.properties import FOLDER, read_properties
 from halocline.formats.hudi.timeline.instant import HudiInstant, InstantState
 from halocline.formats.hudi.timeline.timeline import HudiTimeline
 from halocline.formats.hudi.write.heartbeat import beat_once, stop_beating
@@ -65,14 +65,14 @@ class HudiStreamWriter(ArrowStreamWriter):  # type: ignore[misc]
             timeline = HudiTimeline.load(write.store, write.config)
             write = replace(write, seen=frozenset(each.time for each in timeline.writes))
             self._sink.commit(write, messages, StreamBatch(identity(self._sink.asked), batchId))
-            self._forget(write.config)
+            self._forget()
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
         """Takes the batch back if a task failed; if none did, `commit` has seen to it."""
         if None in messages and (write := _write_of(messages)) is not None:
             self._sink.abort(write)
             with suppress(HaloclineError):
-                self._forget(write.config)
+                self._forget()
 
     def _begun(self) -> HudiWrite:
         """The write of this batch, which the first task begins."""
@@ -95,9 +95,11 @@ class HudiStreamWriter(ArrowStreamWriter):  # type: ignore[misc]
         instant = HudiInstant(time, self._action, InstantState.INFLIGHT)
         return HudiWrite(writer.store, writer.config, instant, "INSERT", frozenset())
 
-    def _forget(self, config: HudiTableConfig) -> None:
+    def _forget(self) -> None:
         """Deletes notes of instants that are not pending any more: those of this batch, and of batches that died."""
         store = self._sink.writer.store
+        # As it is now: a batch that a move of the table has overtaken knows another timeline.
+        config = HudiTableConfig.parse(read_properties(store).pairs, store.root)
         pending = {each.time for each in HudiTimeline.load(store, config).instants if not each.is_completed}
         notes = [meta.path for meta in store.list(_NOTES)]
         store.delete_many([path for path in notes if store.get(path).decode() not in pending])

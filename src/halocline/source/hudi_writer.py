@@ -173,7 +173,7 @@ class HudiRowSink:
         What is left of it is seen by nobody, and does not make a failure of a write that has been completed.
         """
         with contextlib.suppress(HaloclineError):
-            forget_aside(write.store, write.config)
+            forget_aside(write.store)
 
 
 @dataclass

@@ -19,6 +19,7 @@ from halocline.schema.arrow import struct_of_arrow
 from halocline.source.hudi_writer import HudiWriter, stats_of
 from halocline.source.options import SourceOptions
 from halocline.storage import open_store
+from halocline.table import HudiTable
 
 KINDS = [(6, TableType.COPY_ON_WRITE), (8, TableType.MERGE_ON_READ), (9, TableType.COPY_ON_WRITE)]
 
@@ -129,3 +130,18 @@ def test_a_writer_that_is_taken_for_dead_moves_no_file_to_where_has_been_looked(
     assert list(real(maker.store)) == []
     other.commit(written(other, rows([9], 100, "a")))
     assert shown(maker.snapshot.read()) == [("k9", 100, "a9")]
+
+
+def test_a_write_that_a_move_has_overtaken_leaves_the_files_of_later_writes_where_they_are(tmp_path):
+    maker = HudiTableMaker.create(open_store(tmp_path), 6, TableType.COPY_ON_WRITE)
+    maker.upsert([1], 100, "a")
+    overtaken = begun(tmp_path)
+    lost = written(overtaken, rows([2], 100, "a"))
+    maker.store.delete_many([meta.path for meta in maker.store.list(".hoodie/.heartbeat")])
+    HudiTable.for_path(str(tmp_path)).upgrade(8)
+    later = begun(tmp_path)
+    told = written(later, rows([3], 100, "a"))
+    with pytest.raises(ConflictError, match="taken back"):
+        overtaken.commit(lost)
+    later.commit(told)
+    assert shown(maker.snapshot.read()) == [("k1", 100, "a1"), ("k3", 100, "a3")]

@@ -83,7 +83,7 @@ def clean(store: Store, *, policy: CleaningPolicy | str = CleaningPolicy.COMMITS
     kept, late = _savepointed(snapshot.timeline), late_files(snapshot.timeline, data_files(store))
     store.delete_many(sorted(each.path for each in late if each.path not in kept))
     remove_late_files(store, snapshot.timeline)
-    forget_aside(store, snapshot.config)
+    forget_aside(store)
     store.sweep(time.time_ns() // 1_000_000)
     return done
 

@@ -20,7 +20,7 @@ from typing import Final
 from halocline.errors import ConflictError, NotFoundError
 from halocline.formats.hudi.configuration import HudiTableConfig
 from halocline.formats.hudi.names import BaseFile, parse_data_file
-from halocline.formats.hudi.properties import FOLDER
+from halocline.formats.hudi.properties import FOLDER, read_properties
 from halocline.formats.hudi.timeline.timeline import HudiTimeline
 from halocline.formats.hudi.write.markers import MarkerKind, put_marker
 from halocline.storage.base import Store
@@ -75,11 +75,13 @@ def take_back_aside(store: Store, instant: str) -> None:
     store.delete_many([meta.path for meta in store.list(f"{_ASIDE}/{instant}")])
 
 
-def forget_aside(store: Store, config: HudiTableConfig) -> None:
-    """Deletes what was put aside for writes that are not pending any more."""
+def forget_aside(store: Store) -> None:
+    """Deletes what was put aside for writes that are not pending any more, by the timeline that the table has now."""
     # Looked for first: what a write puts aside that begins after the timeline is read must not be seen.
     found = [meta.path for meta in store.list(_ASIDE)]
     if not found:
         return
+    # A write that a move of the table has overtaken knows another timeline, in which no later write is pending.
+    config = HudiTableConfig.parse(read_properties(store).pairs, store.root)
     pending = {each.time for each in HudiTimeline.load(store, config).instants if not each.is_completed}
     store.delete_many([path for path in found if path.removeprefix(f"{_ASIDE}/").split("/")[0] not in pending])
