@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime
 
 import pytest
@@ -24,7 +25,7 @@ TIMES = {"hoodie.keygen.timebased.timestamp.typ": "EPOCHMILLISECONDS"}
 
 @pytest.fixture
 def url(request) -> str:
-    return f"memory://{request.node.name.replace('[', '-').replace(']', '')}/orders"
+    return f"memory://{re.sub(r'[^A-Za-z0-9-]', '-', request.node.name)}/orders"
 
 
 def made(url: str, version: int = 8, type: TableType = TableType.MERGE_ON_READ) -> HudiTableMaker:
