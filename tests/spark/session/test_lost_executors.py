@@ -12,8 +12,12 @@ import pyspark
 import pytest
 
 ROOT = Path(__file__).parents[3]
+SWITCH = "HALOCLINE_TEST_LOST_EXECUTORS"
 
 
+@pytest.mark.skipif(
+    SWITCH not in os.environ, reason=f"{SWITCH} is not set; a cluster that loses executors takes minutes"
+)
 @pytest.mark.timeout(2400)
 @pytest.mark.parametrize("reliable", [False, True])
 def test_rows_are_written_once_although_executors_are_killed(tmp_path, reliable):
